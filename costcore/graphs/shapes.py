@@ -292,7 +292,8 @@ def as_integer(number: Any) -> Dim:
 
 def times(a: Any, b: Any) -> Any:
     """Return a product, exact for a symbol and a fraction."""
-    return _rational(a, b) * _rational(b, a)
+    found = _rational(a, b) * _rational(b, a)
+    return found.numerator if isinstance(found, Fraction) and found.denominator == 1 else found
 
 
 def quotient(a: Any, b: Any, are_integers: bool) -> Any:
@@ -306,7 +307,8 @@ def quotient(a: Any, b: Any, are_integers: bool) -> Any:
             raise ZeroDivisionError
         return _quotient(a, b)
     if not is_symbolic(a) and not is_symbolic(b):
-        return Fraction(a) / Fraction(b)
+        found = Fraction(a) / Fraction(b)
+        return found.numerator if found.denominator == 1 else found
     return _rational(a, b) / _rational(b, a)
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import fspath
 from typing import Any
 
 from costcore.errors import CostError, unknown
-from costcore.graphs import GraphRecording, GraphValue, given_shapes
+from costcore.graphs import GraphRecording, GraphValue
 from costcore.graphs.graph import accepts, capture, in_file, names_of
-from costcore.numbers import Dim, symbol_of
+from costcore.graphs.shapes import OpenSizes, Shape
 from costcore.trace.run import Recorder
 
 from .layers import network_block
-from .model import Block, Feature, Model, opened_model
+from .model import Block, Feature, Model, TypeInfo, opened_model
 from .rows import LEARNED_BY, ROWS
 from .walk import Walker
 
@@ -27,7 +27,7 @@ def estimate(
     model: Any,
     inputs: Any = None,
     *,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, Any] | None = None,
     function: str | None = None,
     trips: int | None = None,
 ) -> None:
@@ -50,61 +50,62 @@ def estimate(
     recording = GraphRecording(recorder, "coreml", trips, LEARNED_BY)
     with in_file(name := fspath(model)), opened_model(name) as read:
         recorder.frameworks["coreml"] = f"specification {read.version}"
-        block = _chosen(read, function)
-        shapes = _shapes(block, read.features, inputs, dims)
+        stages = _stages(read, function)
+        sizes = OpenSizes(dims)
+        entering = stages[0][1].inputs if not read.stages else entering_values(read, stages)
+        shapes = _shapes(entering, read.features, sizes, inputs)
         values = {
-            label: GraphValue(shape, kind.dtype, label)
-            for (label, kind), shape in zip(block.inputs, shapes, strict=True)
+            label: GraphValue(shape, kind.dtype, label) for (label, kind), shape in zip(entering, shapes, strict=True)
         }
-        Walker(recording).run(block, values)
+        Walker(recording, sizes).run(stages, values)
+        sizes.check()
 
 
-def _chosen(model: Model, function: str | None) -> Block:
-    """Return the block of a function.
+def _stages(model: Model, function: str | None) -> list[tuple[str, Block]]:
+    """Return the block of a function, or the blocks of all stages of a pipeline with their names.
 
     Raises:
-        CostError: if it does not exist.
+        CostError: if a function does not exist.
     """
+    if model.stages:
+        return [(name, block) for name, stage in model.stages for _, block in _stages(stage, None)]
     functions = model.functions if model.network is None else {"main": network_block(model)}
     wanted = function or (model.default if model.default in functions else next(iter(functions), "main"))
     if wanted not in functions:
         raise CostError(unknown("function", [wanted], list(functions)))
-    return functions[wanted]
+    return [("", functions[wanted])]
+
+
+def entering_values(model: Model, stages: Sequence[tuple[str, Block]]) -> list[tuple[str, TypeInfo]]:
+    """Return the values that stages of a pipeline read and no stage before them makes."""
+    made: set[str] = set()
+    found: dict[str, TypeInfo] = {}
+    for _, block in stages:
+        for name, kind in block.inputs:
+            if name not in made:
+                found.setdefault(name, kind)
+        made |= set(block.outputs)
+    return [*found.items()]
 
 
 def _shapes(
-    block: Block, features: Mapping[str, Feature], inputs: Any, dims: Mapping[str, int] | None
-) -> list[tuple[Dim, ...]]:
+    entering: Sequence[tuple[str, TypeInfo]], features: Mapping[str, Feature], sizes: OpenSizes, given: Any
+) -> list[Shape]:
     """Return the shapes of the inputs of a block.
 
     Raises:
         CostError: if sizes do not fit the model, or an input is not a tensor.
     """
-    given = given_shapes([label for label, _ in block.inputs], inputs)
-    found, names = [], set()
-    for position, (label, kind) in enumerate(block.inputs):
-        feature = features.get(label)
+    stated: list[tuple[str, Sequence[int | None]]] = []
+    for label, kind in entering:
         if kind.shape is None:
             raise CostError(f"input {label!r} is not a tensor")
-        is_open = [size is None for size in kind.shape]
-        if feature is not None and len(feature.is_open) == len(is_open):
-            is_open = [a or b for a, b in zip(is_open, feature.is_open, strict=True)]
-        sizes: list[Dim] = []
-        for axis, (size, free) in enumerate(zip(kind.shape, is_open, strict=True)):
-            symbol = "".join(c if c.isalnum() else "_" for c in label) + f"_{axis}"
-            names |= {symbol} if free else set()
-            sizes.append((dims or {}).get(symbol, symbol_of(symbol)) if free else size or 0)
-        stated = given.get(position)
-        if stated is not None:
-            wrong = [a for a, b, free in zip(sizes, stated, is_open, strict=False) if not free and a != b]
-            if len(stated) != len(sizes) or wrong:
-                shown = ", ".join("?" if free else str(size) for size, free in zip(sizes, is_open, strict=True))
-                raise CostError(f"input {label!r} has the shape ({shown}) in the model (got {tuple(stated)})")
-            sizes = list(stated)
-        for size in sizes:
-            if isinstance(size, int) and size < 0:
-                raise CostError(f"the sizes of input {label!r} must be 0 or more (got {size})")
-        found.append(tuple(sizes))
-    if dims and (extra := [name for name in dims if name not in names]):
-        raise CostError(unknown("dimension", extra, sorted(names)) if names else "the model leaves no dimension open")
+        is_open = features[label].is_open if label in features else ()
+        if len(is_open) != len(kind.shape):
+            is_open = (False,) * len(kind.shape)
+        stated.append((label, tuple(None if free else size for size, free in zip(kind.shape, is_open, strict=True))))
+    found = sizes.bind(stated, given, "{}_{}".format)
+    for (label, _), shape in zip(entering, found, strict=True):
+        if label in features:
+            features[label].check(label, shape)
     return found

@@ -1,4 +1,4 @@
-"""Layers of neural networks in the older format, as operations of MIL: those of convolutional networks."""
+"""Layers of neural networks in the older format, as operations of MIL."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ ACTIVATIONS = {
     50: "elu",
     60: "softsign",
     70: "softplus",
+    71: "softplus_parametric",
 }
 """Activations by their field."""
 
@@ -41,37 +42,97 @@ PLAIN = {
     231: "mul",
     260: "maximum",
     261: "minimum",
+    165: "mvn",
+    240: "add",
     600: "identity",
     660: "clip",
     665: "ceil",
     670: "floor",
     680: "sign",
     685: "round",
+    700: "exp2",
     710: "sin",
     715: "cos",
+    720: "tan",
+    730: "asin",
+    735: "acos",
+    740: "atan",
+    750: "sinh",
+    755: "cosh",
     760: "tanh",
+    770: "asinh",
+    775: "acosh",
+    780: "atanh",
     790: "erf",
     795: "gelu",
+    815: "equal",
+    820: "not_equal",
+    825: "less",
+    827: "less_equal",
+    830: "greater",
+    832: "greater_equal",
+    840: "logical_or",
+    845: "logical_xor",
+    850: "logical_not",
+    855: "logical_and",
+    865: "mod",
     870: "minimum",
     875: "maximum",
     880: "add",
+    885: "pow",
     890: "real_div",
+    895: "floor_div",
     900: "mul",
     905: "sub",
     950: "softmax",
+    960: "reverse",
+    965: "reverse_sequence",
+    1065: "shape",
+    1080: "fill_like",
+    1135: "reshape_like",
+    1170: "random_normal_like",
+    1190: "random_uniform_like",
+    1210: "random_bernoulli_like",
+    1313: "non_zero",
+    1315: "band_part",
+    1320: "band_part",
+    1325: "band_part",
+    1455: "cumsum",
     1460: "clamped_relu",
+    1461: "argsort",
 }
 """Layers without weights or shapes of their own, by their field."""
+
+COMPARISONS = frozenset(range(815, 833))
+"""Layers that may compare with a number of their own."""
+
+OTHERS = {
+    345: "reorganizeData",
+    605: "branch",
+    615: "loop",
+    620: "loopBreak",
+    625: "loopContinue",
+    640: "rangeDynamic",
+    1000: "sliceDynamic",
+    1090: "fillDynamic",
+    1110: "broadcastToDynamic",
+    1145: "reshapeDynamic",
+    1180: "randomNormalDynamic",
+    1200: "randomUniformDynamic",
+    1220: "randomBernoulliDynamic",
+}
+"""Names of layers whose work is in networks of their own, or whose results depend on data, by their field."""
 
 FIRST_LAYER, LAST_LAYER = 100, 2000
 """The numbers of the fields that hold the parameters of a layer."""
 
 
 class Layer(NamedTuple):
-    """A layer: its parameters, and the names of its operands."""
+    """A layer: its parameters, the names of its operands, and how many results it has."""
 
     parameters: Message
     inputs: Sequence[str]
+    n_outputs: int = 1
 
 
 Operands = Mapping[str, Sequence["str | GraphValue"]]
@@ -103,33 +164,36 @@ def network_block(model: Model) -> Block:
 
 
 def _operations(layer: Message) -> list[Operation]:
-    """Return the operations of a layer.
-
-    Raises:
-        CostError: if the layer is not read.
-    """
+    """Return the operations of a layer; one that is not read has its own name, and is not counted."""
     name, inputs, outputs = layer.text(1), layer.texts(2), layer.texts(3)
     field = next((number for number in layer.numbers() if FIRST_LAYER <= number < LAST_LAYER), 0)
-    if field in (230, 231) and len(inputs) > 2:
+    if field in (230, 231, 240, 870, 875) and len(inputs) > 2:
         return _chained(PLAIN[field], name, inputs, outputs)
     parameters = layer.one(field)
     if field in PLAIN and inputs:
         operands: Operands = {key: [value] for key, value in zip("xy", inputs, strict=False)}
-        if field in (230, 231) and len(inputs) == 1:
-            operands = {**operands, "y": [_constant(parameters.floats(1)[:1] or [0.0])]}
+        if len(inputs) == 1 and (field in (230, 231) or field in COMPARISONS):
+            alpha = parameters.floats(1 if field < 825 else 2)
+            operands = {**operands, "y": [_constant(alpha[:1] or [0.0], shape=())]}
         if field == 180:
             operands = {**operands, "size": [_constant([parameters.integer(3, 1)], "int32")]}
-        axis = parameters.integer(1, -1) if field == 950 else -3
-        if PLAIN[field] == "softmax":
+        axis = parameters.integer(1, -1) if field in (950, 1455, 1461) else -3
+        if field in (175, 950, 1455, 1461):
             operands = {**operands, "axis": [_constant([axis], "int32")]}
         return [_operation(PLAIN[field], name, operands, outputs)]
-    if field not in LAYERS or not (inputs or field in (290, 1070)):
-        raise CostError(
-            f"layer {name!r} of the older format is of kind {field}, which is not read: convert the model as a "
-            'program, with convert_to="mlprogram"'
+    if field in LAYERS and (inputs or field in WITHOUT_OPERAND):
+        kind, found = LAYERS[field](Layer(parameters, inputs, len(outputs)))
+        return [_operation(kind, name, found, outputs)]
+    kind = f"custom layer {parameters.text(10)[:80] or '?'}" if field == 500 else OTHERS.get(field, f"layer {field}")
+    return [
+        _operation(
+            kind, name, dict(zip(("x", *(f"x{i}" for i in range(1, 64))), map(_one, inputs), strict=False)), outputs
         )
-    kind, found = LAYERS[field](Layer(parameters, inputs))
-    return [_operation(kind, name, found, outputs)]
+    ]
+
+
+def _one(name: str) -> list[str | GraphValue]:
+    return [name]
 
 
 def _operation(kind: str, name: str, operands: Operands, outputs: Sequence[str]) -> Operation:
@@ -198,7 +262,7 @@ def _convolution(layer: Layer) -> tuple[str, Operands]:
     if p.integer(70):
         operands["bias"] = _weight(p.one(91), outputs)
     if is_transposed and p.has(100):
-        raise CostError("a transposed convolution states the shape of its output, which is not read")
+        operands["space"] = _integers(*p.integers(100))
     return ("conv_transpose" if is_transposed else "conv"), operands
 
 
@@ -344,35 +408,313 @@ def _layer_norm(layer: Layer) -> tuple[str, Operands]:
     }
 
 
+def _flag(value: object) -> list[str | GraphValue]:
+    return [GraphValue((), "bool", is_stored=True, data=(bool(value),))]
+
+
+def _crop(layer: Layer) -> tuple[str, Operands]:
+    """Return a crop by amounts, or to the size of a second operand."""
+    p, x = layer.parameters, layer.inputs[:1]
+    if len(layer.inputs) > 1:
+        return "crop_like", {"x": x, "reference": layer.inputs[1:2]}
+    sides = [(each.integer(1), each.integer(2)) for each in p.one(1).all(10)] or [(0, 0), (0, 0)]
+    (top, bottom), (left, right) = (*sides, (0, 0))[:2]
+    return "crop", {"x": x, "crop_height": _integers(top, bottom), "crop_width": _integers(left, right)}
+
+
+def _embedding(layer: Layer) -> tuple[str, Operands]:
+    p = layer.parameters
+    shape = p.integer(1), p.integer(2)
+    return "old_embedding", {"x": _weight(p.one(20), *shape), "indices": layer.inputs[:1]}
+
+
+def _embedding_nd(layer: Layer) -> tuple[str, Operands]:
+    p = layer.parameters
+    # the weight is stored transposed, and the index is the last axis
+    shape = p.integer(1), p.integer(2)
+    return "gather", {
+        "x": _weight(p.one(20), *shape),
+        "indices": layer.inputs[:1],
+        "axis": _integers(0),
+        "last": _flag(True),
+    }
+
+
+def _dot(layer: Layer) -> tuple[str, Operands]:
+    return "matmul", {"x": layer.inputs[:1], "y": layer.inputs[1:2], "transpose_x": _flag(True)}
+
+
+def _old_reduction(layer: Layer) -> tuple[str, Operands]:
+    """Return the reduction of channels, rows and columns, or of one of them."""
+    kinds = ("sum", "mean", "prod", "log_sum", "sum_square", "l1_norm", "l2_norm", "max", "min", "argmax")
+    p = layer.parameters
+    kind, place = kinds[p.integer(1) % len(kinds)], p.integer(3)
+    axes = ((-3, -2, -1), (-2, -1), (-3,), (-2,), (-1,))[place % 5]
+    if kind == "argmax":
+        return "reduce_argmax", {"x": layer.inputs[:1], "axis": _integers(axes[-1]), "keep_dims": _flag(True)}
+    return f"reduce_{kind}", {"x": layer.inputs[:1], "axes": _integers(*axes), "keep_dims": _flag(True)}
+
+
+def _split(layer: Layer) -> tuple[str, Operands]:
+    return "split", {"x": layer.inputs[:1], "axis": _integers(-3), "num_splits": _integers(layer.n_outputs)}
+
+
+def _split_nd(layer: Layer) -> tuple[str, Operands]:
+    p = layer.parameters
+    sizes = {"split_sizes": _integers(*p.integers(3))} if p.integers(3) else {}
+    return "split", {"x": layer.inputs[:1], "axis": _integers(p.integer(1)), **sizes}
+
+
+def _tiled(number: int) -> Callable[[Layer], tuple[str, Operands]]:
+    return lambda layer: ("tile", {"x": layer.inputs[:1], "reps": _integers(*layer.parameters.integers(number))})
+
+
+def _old_slice(layer: Layer) -> tuple[str, Operands]:
+    p = layer.parameters
+    axis = (-3, -2, -1)[p.integer(4) % 3]
+    bounds = {
+        "begin": _integers(p.integer(1)),
+        "end": _integers(p.integer(2) or -1),
+        "stride": _integers(p.integer(3, 1)),
+    }
+    return "slice_axis", {"x": layer.inputs[:1], "axis": _integers(axis), **bounds}
+
+
+def _static_slice(layer: Layer) -> tuple[str, Operands]:
+    p = layer.parameters
+    lists = {name: _integers(*p.integers(number)) for name, number in (("begin", 1), ("end", 3), ("stride", 5))}
+    masks = {
+        f"{name}_mask": [_constant([bool(each) for each in p.integers(number)], "bool")]
+        for name, number in (("begin", 2), ("end", 4), ("squeeze", 6))
+        if p.integers(number)
+    }
+    return "slice_by_index", {"x": layer.inputs[:1], **lists, **masks}
+
+
+def _slice_by_size(layer: Layer) -> tuple[str, Operands]:
+    p = layer.parameters
+    return "slice_axis", {"x": layer.inputs[:1], "axis": _integers(p.integer(3)), "size": _integers(p.integer(2))}
+
+
+def _recurrent(kind: str, field: int) -> Callable[[Layer], tuple[str, Operands]]:
+    """Return the reader of a recurrent layer, whose gates have weights of their own in the file."""
+
+    def read(layer: Layer) -> tuple[str, Operands]:
+        p = layer.parameters
+        inner, hidden = p.integer(1), p.integer(2)
+        gates = {"rnn": 1, "gru": 3, "lstm": 4}[kind]
+        weights = (p.all(20) or [p.one(20)]) if kind == "lstm" else [p]
+        first = 1 if kind == "lstm" else 30
+        settings = p.one(15) if kind == "lstm" else p
+        operands: dict[str, Sequence[str | GraphValue]] = {"x": layer.inputs[:1]}
+        for side, part in zip(("", "_back"), weights, strict=False):
+            stored = part.one(first)
+            operands[f"weight_ih{side}"] = _weight(stored, gates * hidden, inner)
+            operands[f"weight_hh{side}"] = _weight(stored, gates * hidden, hidden)
+            if settings.integer(20):
+                operands[f"bias{side}"] = _weight(stored, gates * hidden)
+        states = ("initial_h", "initial_c") if kind == "lstm" else ("initial_h",)
+        operands |= {name: [value] for name, value in zip(states, layer.inputs[1:], strict=False)}
+        operands["direction"] = _text("bidirectional" if field == 430 else "forward")
+        operands["output_sequence"] = _flag(settings.integer(10 if kind == "lstm" else 15))
+        operands["reset_after"] = _flag(False)
+        return f"old_{kind}", operands
+
+    return read
+
+
+def _topk(layer: Layer) -> tuple[str, Operands]:
+    p = layer.parameters
+    return "topk", {"x": layer.inputs[:1], "axis": _integers(p.integer(1)), "k": _integers(p.integer(2, 1))}
+
+
+def _best(kind: str) -> Callable[[Layer], tuple[str, Operands]]:
+    def read(layer: Layer) -> tuple[str, Operands]:
+        p = layer.parameters
+        return kind, {"x": layer.inputs[:1], "axis": _integers(p.integer(1)), "keep_dims": _flag(not p.integer(2))}
+
+    return read
+
+
+def _on_axis(kind: str, *names: str) -> Callable[[Layer], tuple[str, Operands]]:
+    """Return the reader of a layer with named operands and an axis."""
+
+    def read(layer: Layer) -> tuple[str, Operands]:
+        operands = {name: [value] for name, value in zip(names, layer.inputs, strict=False)}
+        return kind, {**operands, "axis": _integers(layer.parameters.integer(1))}
+
+    return read
+
+
+def _stacked(layer: Layer) -> tuple[str, Operands]:
+    return "stack", {"values": layer.inputs, "axis": _integers(layer.parameters.integer(1))}
+
+
+def _filled(kind: str, number: int) -> Callable[[Layer], tuple[str, Operands]]:
+    """Return the reader of a layer that makes a tensor of a shape."""
+    return lambda layer: (kind, {"shape": _integers(*layer.parameters.integers(number))})
+
+
+def _range(layer: Layer) -> tuple[str, Operands]:
+    end, start, step = ((layer.parameters.floats(number) or [float(number == 3)])[0] for number in (1, 2, 3))
+    numbers = {"end": end, "start": start, "step": step or 1.0}
+    return "range_1d", {name: [_constant([value])] for name, value in numbers.items()}
+
+
+def _broadcast(layer: Layer) -> tuple[str, Operands]:
+    if len(layer.inputs) > 1:
+        return "broadcast_like", {"x": layer.inputs[:1], "y": layer.inputs[1:2]}
+    return "broadcast_to", {"x": layer.inputs[:1], "shape": _integers(*layer.parameters.integers(1))}
+
+
+def _resized(layer: Layer) -> tuple[str, Operands]:
+    height, width = (*layer.parameters.integers(1), 1, 1)[:2]
+    sides = {"target_size_height": _integers(height), "target_size_width": _integers(width)}
+    return "resize_bilinear", {"x": layer.inputs[:1], **sides}
+
+
+def _crop_resized(layer: Layer) -> tuple[str, Operands]:
+    height, width = (*layer.parameters.integers(1), 1, 1)[:2]
+    sides = {"target_height": _integers(height), "target_width": _integers(width)}
+    return "crop_resize", {"x": layer.inputs[:1], "boxes": layer.inputs[1:2], **sides}
+
+
+def _selected(layer: Layer) -> tuple[str, Operands]:
+    return "select", {name: [value] for name, value in zip(("cond", "a", "b"), layer.inputs, strict=False)}
+
+
+def _suppression(layer: Layer) -> tuple[str, Operands]:
+    operands = {name: [value] for name, value in zip(("boxes", "scores"), layer.inputs, strict=False)}
+    return "non_maximum_suppression", {**operands, "max_boxes": _integers(layer.parameters.integer(3, 1))}
+
+
+def _one_hot(layer: Layer) -> tuple[str, Operands]:
+    p = layer.parameters
+    size, axis = _integers(p.integer(1)), _integers(p.integer(2, -1))
+    return "one_hot", {"indices": layer.inputs[:1], "one_hot_vector_size": size, "axis": axis}
+
+
+def _windows_of(layer: Layer) -> tuple[str, Operands]:
+    p = layer.parameters
+    names = (("axis", 1), ("size", 2), ("stride", 3))
+    return "sliding_windows", {"x": layer.inputs[:1], **{name: _integers(p.integer(n, 1)) for name, n in names}}
+
+
+def _pooling_3d(layer: Layer) -> tuple[str, Operands]:
+    p = layer.parameters
+    kind = ("max", "avg")[min(max(p.integer(1), 0), 1)]
+    lists = {"kernel_sizes": (2, 3, 4), "strides": (5, 6, 7)}
+    windows = {name: _integers(*(p.integer(n, 1) for n in numbers)) for name, numbers in lists.items()}
+    return f"{kind}_pool", {"x": layer.inputs[:1], **windows, **_padding_3d(p, 15, 8)}
+
+
+def _padding_3d(p: Message, kind: int, first: int) -> dict[str, list[str | GraphValue]]:
+    if p.integer(kind) == 0:
+        return {"pad_type": _text("custom"), "pad": _integers(*(p.integer(first + i) for i in range(6)))}
+    return {"pad_type": _text("valid" if p.integer(kind) == 1 else "same")}
+
+
+def _global_pooling_3d(layer: Layer) -> tuple[str, Operands]:
+    kind = ("reduce_max", "reduce_mean")[min(max(layer.parameters.integer(1), 0), 1)]
+    return kind, {"x": layer.inputs[:1], "axes": _integers(-3, -2, -1), "keep_dims": _flag(True)}
+
+
+def _convolution_3d(layer: Layer) -> tuple[str, Operands]:
+    p = layer.parameters
+    outputs, inner, groups = p.integer(1), p.integer(2), p.integer(10, 1) or 1
+    kernel = [p.integer(number, 1) for number in (20, 21, 22)]
+    is_transposed = bool(p.integer(86))
+    shape = (inner, outputs // groups, *kernel) if is_transposed else (outputs, inner // groups, *kernel)
+    operands = {
+        "x": layer.inputs[:1],
+        "weight": _weight(p.one(60), *shape),
+        "groups": _integers(groups),
+        "strides": _integers(*(p.integer(number, 1) or 1 for number in (31, 32, 33))),
+        "dilations": _integers(*(p.integer(number, 1) or 1 for number in (40, 41, 42))),
+        **_padding_3d(p, 70, 80),
+        **({"bias": _weight(p.one(61), outputs)} if p.integer(50) else {}),
+    }
+    return ("conv_transpose" if is_transposed else "conv"), operands
+
+
+WITHOUT_OPERAND = frozenset((290, 635, 1070, 1085, 1175, 1195, 1215))
+"""Layers that make their result of nothing."""
+
 LAYERS: Mapping[int, Callable[[Layer], tuple[str, Operands]]] = {
     100: _convolution,
     120: _pooling,
     130: _activation,
     140: _inner_product,
+    150: _embedding,
     160: _batch_norm,
+    190: _crop,
     200: _padding,
     210: _upsample,
+    211: _resized,
+    212: _crop_resized,
     220: _unary,
     245: _scale,
     250: _bias,
+    270: _dot,
+    280: _old_reduction,
     290: _constant_layer,
     300: _reshaped,
     301: _flattened,
     310: _listed("transpose", "perm"),
     320: _concat,
+    330: _split,
+    340: _tiled(1),
+    350: _old_slice,
+    400: _recurrent("rnn", 400),
+    410: _recurrent("gru", 410),
+    420: _recurrent("lstm", 420),
+    430: _recurrent("lstm", 430),
+    635: _range,
+    920: _tiled(1),
+    925: _stacked,
+    930: _on_axis("gather", "x", "indices"),
+    935: _on_axis("scatter", "data", "indices", "updates"),
+    940: _on_axis("gather_nd", "x", "indices"),
+    945: _on_axis("scatter_nd", "data", "indices", "updates"),
+    952: _on_axis("gather_along_axis", "x", "indices"),
+    954: _on_axis("scatter_along_axis", "data", "indices", "updates"),
+    975: _split_nd,
     980: _concat_nd,
     985: _listed("transpose", "perm"),
+    995: _static_slice,
+    1005: _windows_of,
+    1015: _topk,
+    1020: _best("reduce_argmin"),
+    1025: _best("reduce_argmax"),
+    1040: _embedding_nd,
     1045: _matmul,
     1070: _constant_layer,
+    1085: _filled("fill", 2),
+    1100: _broadcast,
+    1105: _broadcast,
     1120: _listed("squeeze", "axes"),
     1125: _listed("expand_dims", "axes"),
     1130: _flattened,
     1140: _reshaped,
     1150: _reshaped,
     1155: _constant_pad,
+    1175: _filled("random_normal", 4),
+    1195: _filled("random_uniform", 4),
+    1215: _filled("random_bernoulli", 3),
+    1230: _listed("random_categorical", "size", 2),
+    1330: _selected,
+    1400: _suppression,
+    1450: _one_hot,
+    1465: _pooling_3d,
+    1466: _global_pooling_3d,
+    1470: _slice_by_size,
+    1471: _convolution_3d,
     **{
         number: _reduction(f"reduce_{kind}")
-        for number, kind in ((1250, "l1_norm"), (1260, "max"), (1265, "min"), (1270, "sum"), (1280, "mean"))
+        for number, kind in (
+            *((1250, "l1_norm"), (1255, "l2_norm"), (1260, "max"), (1265, "min"), (1270, "sum"), (1275, "prod")),
+            *((1280, "mean"), (1285, "log_sum"), (1290, "sum_square"), (1295, "log_sum_exp")),
+        )
     },
     1350: _layer_norm,
 }

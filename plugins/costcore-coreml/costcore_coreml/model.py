@@ -12,6 +12,7 @@ from costcore.errors import CostError
 from costcore.files import content_of, is_folder, open_file
 from costcore.graphs import DEEPEST, GraphValue
 from costcore.graphs.graph import damaged
+from costcore.numbers import Dim
 
 from .wire import MOST_VALUES, File, Message
 
@@ -45,17 +46,51 @@ DTYPES: Mapping[int, str] = {
 }
 """Names of the types of elements by their number in the specification."""
 
-PACKED = {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "float16": "e"}
+PACKED = {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "uint32": "I", "float16": "e"}
 """How ``struct`` names types whose values are stored as bytes."""
 
 OTHERS = {
-    200: "a pipeline of models: count its parts",
-    **dict.fromkeys((201, 202), "a pipeline of models: count its parts"),
-    **dict.fromkeys((302, 402), "an ensemble of trees"),
-    555: "a custom model, whose work is not in the file",
-    3000: "an encrypted model",
+    **dict.fromkeys((300, 400), "generalized linear model"),
+    **dict.fromkeys((301, 401), "support vector machine"),
+    **dict.fromkeys((302, 402), "ensemble of trees"),
+    304: "Bayesian probit regressor",
+    404: "nearest neighbors",
+    501: "recommender of similar items",
+    555: "custom model",
+    556: "linked model",
+    560: "class confidence thresholding",
+    600: "one-hot encoder",
+    601: "imputer",
+    602: "feature vectorizer",
+    603: "dictionary vectorizer",
+    604: "scaler",
+    606: "categorical mapping",
+    607: "normalizer",
+    609: "array feature extractor",
+    610: "non-maximum suppression",
+    900: "identity",
+    2000: "text classifier",
+    2001: "word tagger",
+    2002: "vision feature print",
+    2003: "sound analysis preprocessing",
+    2004: "gazetteer",
+    2005: "word embedding",
+    2006: "audio feature print",
+    3000: "encrypted model",
 }
-"""What models are that have no graph."""
+"""What models are that have no graph, by their field."""
+
+PIPELINES = (200, 201, 202)
+"""The fields of pipelines: classifiers, regressors, others."""
+
+STEPS: Mapping[int, tuple[str, Sequence[str]]] = {
+    602: ("concat", ()),
+    604: ("linear_activation", ("x",)),
+    607: ("l2_norm", ("x",)),
+    610: ("non_maximum_suppression", ("scores", "boxes")),
+    900: ("identity", ("x",)),
+}
+"""Steps of pipelines that an operation computes, and the names of its operands; others have their own name."""
 
 NETWORKS = (303, 403, 500)
 """The fields of neural networks in the older format: regressors, classifiers, others."""
@@ -99,17 +134,38 @@ class Block(NamedTuple):
 
 
 class Feature(NamedTuple):
-    """What the model says of an input: its usual shape, and for each axis whether its size is open."""
+    """What the model says of an input: its usual shape, and for each axis whether its size is open.
+
+    ``ranges`` are the least and largest size of each axis, -1 for any; ``shapes`` those that are allowed. Either may be
+    empty.
+    """
 
     shape: tuple[int, ...]
     is_open: tuple[bool, ...]
     is_image: bool = False
+    ranges: Sequence[tuple[int, int]] = ()
+    shapes: Sequence[tuple[int, ...]] = ()
+
+    def check(self, name: str, shape: Sequence[Dim]) -> None:
+        """Check the shape of the input against what the model allows.
+
+        Raises:
+            CostError: if it is another one.
+        """
+        for axis, ((least, most), size) in enumerate(zip(self.ranges, shape, strict=False)):
+            if isinstance(size, int) and not (least <= size and (most < 0 or size <= most)):
+                shown = f"{least} or more" if most < 0 else f"{least} to {most}"
+                raise CostError(f"input {name!r} has {shown} elements along axis {axis} in the model (got {size})")
+        if self.shapes and all(isinstance(size, int) for size in shape) and tuple(shape) not in self.shapes:
+            shown = ", ".join(map(str, self.shapes[:10]))
+            raise CostError(f"input {name!r} has one of the shapes {shown} in the model (got {tuple(shape)})")
 
 
 class Model(NamedTuple):
     """A model: its functions, features of its inputs by name, the function that runs, and its version.
 
-    ``network`` is a neural network of the older format, whose functions the reader of layers makes.
+    ``network`` is a neural network of the older format, whose functions the reader of layers makes; ``stages`` are the
+    models of a pipeline with their names.
     """
 
     functions: Mapping[str, Block]
@@ -118,6 +174,7 @@ class Model(NamedTuple):
     version: int
     network: Message | None = None
     outputs: Sequence[str] = ()
+    stages: Sequence[tuple[str, Model]] = ()
 
 
 @contextmanager
@@ -156,16 +213,30 @@ def _specification(path: str) -> Path:
     return found
 
 
-def _model(root: Message) -> Model:
+def _model(root: Message, depth: int = 0) -> Model:
+    """Return a model; one without a graph is an operation with its name, if it is a stage of a pipeline.
+
+    Raises:
+        CostError: if it has no graph and is none.
+    """
     version, description = root.integer(1), root.one(2)
-    for number, what in OTHERS.items():
-        if root.has(number):
-            raise ValueError(f"it is {what}")
     functions = {part.text(1): part for part in description.all(20)}
-    default = description.text(11) if functions else "main"
-    inputs = [*description.all(1), *(each for part in functions.values() for each in (*part.all(2), *part.all(6)))]
+    default = description.text(21) if functions else "main"
+    inputs = [
+        *description.all(1),
+        *description.all(13),
+        *(each for part in functions.values() for each in (*part.all(2), *part.all(6))),
+    ]
     features = {each.text(1): feature for each in inputs if (feature := _feature(each.one(3))) is not None}
     outputs = [each.text(1) for each in description.all(10)]
+    for number in PIPELINES:
+        if root.has(number):
+            return Model({}, features, "main", version, stages=_stages(root.one(number), number, depth))
+    for number, what in OTHERS.items():
+        if root.has(number) and not depth:
+            raise CostError(f"not a network: it is a model of the kind {what!r}, which has no graph")
+        if root.has(number):
+            return Model({"main": _step(number, description)}, features, "main", version)
     for number in NETWORKS:
         if root.has(number):
             return Model({}, features, "main", version, root.one(number), outputs)
@@ -173,6 +244,40 @@ def _model(root: Message) -> Model:
         raise ValueError("it has neither a program nor a neural network")
     program = {name: _function(function) for name, function in root.one(502).named(2).items()}
     return Model(program, features, default or "main", version)
+
+
+def _stages(pipeline: Message, number: int, depth: int) -> list[tuple[str, Model]]:
+    """Return the models of a pipeline, with the names of the file or their numbers."""
+    if depth > DEEPEST:
+        raise ValueError(f"pipelines are inside each other more than {DEEPEST} deep")
+    stages = pipeline if number == PIPELINES[-1] else pipeline.one(1)
+    names, models = stages.texts(2), stages.all(1)
+    if not models:
+        raise ValueError("it is a pipeline without models")
+    labels = [names[i] if i < len(names) and names[i] else f"stage{i}" for i in range(len(models))]
+    return [(label.replace(".", "_"), _model(model, depth + 1)) for label, model in zip(labels, models, strict=True)]
+
+
+def _step(number: int, description: Message) -> Block:
+    """Return a stage of a pipeline without a graph: one operation, with the inputs and results of its description."""
+    given, made = ([(each.text(1), _described(each.one(3))) for each in description.all(place)] for place in (1, 10))
+    kind, names = STEPS.get(number, (OTHERS[number], ()))
+    operands: dict[str, Sequence[str | GraphValue]] = {
+        names[i] if i < len(names) else f"x{i}": [name] for i, (name, _) in enumerate(given)
+    }
+    if kind == "concat":
+        operands = {"values": [name for name, _ in given]}
+    outputs: list[tuple[str, TypeInfo | None]] = [*made]
+    return Block(given, [name for name, _ in made], [Operation(kind, "", operands, outputs)])
+
+
+def _described(kind: Message) -> TypeInfo:
+    """Return the type of a feature: a tensor, or one number; texts and dictionaries are values without a size."""
+    if (feature := _feature(kind)) is not None:
+        return TypeInfo(feature.shape, "float32")
+    if kind.has(1) or kind.has(2):
+        return TypeInfo((), "int64" if kind.has(1) else "float64")
+    return TypeInfo((), "string")
 
 
 def _feature(kind: Message) -> Feature | None:
@@ -185,15 +290,17 @@ def _feature(kind: Message) -> Feature | None:
         return Feature(sizes, (False, False, free, free), True)
     array = kind.one(5) if kind.has(5) else kind.one(8).one(1)
     shape = tuple(map(_size, array.integers(1)))
+    ranges: list[tuple[int, int]] = []
+    shapes: list[tuple[int, ...]] = []
+    is_open = (False,) * len(shape)
     if array.has(31):
         ranges = [(each.integer(1), each.integer(2)) for each in array.one(31).all(1)]
         is_open = tuple(lower != upper for lower, upper in ranges)
     elif array.has(21):
-        shapes = [each.integers(1) for each in array.one(21).all(1)]
+        shapes = [tuple(each.integers(1)) for each in array.one(21).all(1)]
         is_open = tuple(len(set(sizes)) > 1 for sizes in zip(*shapes, strict=False))
-    else:
-        is_open = (False,) * len(shape)
-    return Feature(shape, is_open) if shape and len(is_open) == len(shape) else None
+    found = Feature(shape, is_open, False, ranges, shapes)
+    return found if shape and len(is_open) == len(shape) else None
 
 
 def _size(value: int) -> int:
@@ -243,6 +350,10 @@ def _operation(operation: Message, depth: int) -> Operation:
 def _type(kind: Message, is_state: bool = False, depth: int = 0) -> TypeInfo:
     if kind.has(5) and depth == 0:
         return _type(kind.one(5).one(1), True, 1)
+    if kind.has(2) and depth == 0:  # a list is a tensor whose first axis counts its elements
+        element, length = _type(kind.one(2).one(1), is_state, 1), kind.one(2).one(2)
+        count = _size(length.one(1).integer(1)) if length.has(1) else None
+        return TypeInfo(None if element.shape is None else (count, *element.shape), element.dtype, is_state)
     if not kind.has(1):
         return TypeInfo(None, "string")
     tensor = kind.one(1)

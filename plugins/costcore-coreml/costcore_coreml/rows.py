@@ -14,7 +14,23 @@ UNARY: Mapping[str, str] = {
     **{
         name: name
         for name in (
-            *("abs", "acos", "asin", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp", "exp2", "floor", "log"),
+            *(
+                "abs",
+                "acos",
+                "acosh",
+                "asin",
+                "asinh",
+                "atan",
+                "atanh",
+                "ceil",
+                "cos",
+                "cosh",
+                "erf",
+                "exp",
+                "exp2",
+                "floor",
+                "log",
+            ),
             *("logical_not", "relu", "relu6", "round", "rsqrt", "sigmoid", "sign", "silu", "sin", "sinh", "softplus"),
             *("softsign", "sqrt", "square", "tan", "tanh"),
         )
@@ -64,12 +80,16 @@ FREE: Mapping[str, str] = {
 MOVES: Mapping[str, str] = {
     "band_part": "tril",
     "batch_to_space": "copy",
+    "broadcast_like": "broadcast_to",
+    "broadcast_to": "broadcast_to",
     "crop": "slice",
+    "crop_like": "slice",
     "depth_to_space": "depth_to_space",
     "pad": "pad",
     "pixel_shuffle": "pixel_shuffle",
     "pixel_unshuffle": "space_to_depth",
     "reverse": "flip",
+    "slice_axis": "slice",
     "slice_by_index": "slice",
     "slice_by_size": "slice",
     "sliding_windows": "im2col",
@@ -81,16 +101,31 @@ MOVES: Mapping[str, str] = {
 }
 """Operations that copy elements of ``x``."""
 
-NOT_PRICED: Mapping[str, str] = {
-    "classify": "labels that are strings",
-    "list_gather": "lists have no size that the file states",
-    "list_length": "lists have no size that the file states",
-    "list_read": "lists have no size that the file states",
-    "list_scatter": "lists have no size that the file states",
-    "list_write": "lists have no size that the file states",
-    "make_list": "lists have no size that the file states",
-}
-"""Operations without a formula, and why. Their calls are named with their shapes, never counted as zero."""
+OLDER = frozenset(
+    (
+        *(
+            "acosh",
+            "asinh",
+            "broadcast_like",
+            "broadcast_to",
+            "crop_like",
+            "mvn",
+            "old_embedding",
+            "old_gru",
+            "old_lstm",
+        ),
+        *(
+            "array feature extractor",
+            "old_rnn",
+            "one-hot encoder",
+            "random_bernoulli_like",
+            "random_normal_like",
+            "random_uniform_like",
+            "slice_axis",
+        ),
+    )
+)
+"""Operations of layers of the older format, and of steps of pipelines, that MIL does not have."""
 
 LEARNED_BY = frozenset(("add", "gather", "matmul", "mul", "real_div", "sub"))
 """Operations whose constants of several real numbers are learned parameters, as those of layers are by their place."""
@@ -111,6 +146,12 @@ OPERANDS: Mapping[str, Mapping[str, int]] = {
         (("matmul",), {"x": 1, "y": 1}),
         (("scaled_dot_product_attention",), {"query": 2, "key": 2, "value": 2}),
         (("lstm", "gru", "rnn"), {"x": 3, "weight_ih": 2, "weight_hh": 2}),
+        (("old_lstm", "old_gru", "old_rnn"), {"x": 1, "weight_ih": 2, "weight_hh": 2}),
+        (("classify",), {"probabilities": 1}),
+        (("list_read", "list_gather", "list_length"), {"ls": 1}),
+        (("list_scatter", "list_write"), {"ls": 1, "value": 0}),
+        (("mvn",), {"x": 1}),
+        (("old_embedding",), {"x": 2, "indices": 0}),
         (("concat", "stack", "einsum"), {"values": 0}),
         (("gather", "gather_along_axis", "gather_nd"), {"x": 0, "indices": 0}),
         (("scatter", "scatter_along_axis", "scatter_nd"), {"data": 0, "indices": 0, "updates": 0}),
@@ -127,7 +168,6 @@ OPERANDS: Mapping[str, Mapping[str, int]] = {
         (("one_hot",), {"indices": 0}),
         (("topk",), {"x": 1}),
         (("reverse_sequence",), {"x": 0, "lengths": 0}),
-        (("fill_like",), {"ref_tensor": 0}),
         (("write_state",), {"input": 0, "data": 0}),
         (("argsort", "cast", "clip", "cumsum", "elu", "gelu", "l2_norm", "layer_norm", "leaky_relu"), {"x": 0}),
         (("local_response_norm", "non_zero", "random_categorical", "softmax"), {"x": 0}),
@@ -261,6 +301,18 @@ def _recurrent(native: str, state: bool = False) -> Row:
     )
 
 
+def _steps(a: Arguments) -> Any:
+    """Return the input of a recurrent layer of the older format as ``[T, N, I]``; its first axis is that of steps."""
+    x = a["x"]
+    shape = {1: (1, 1, *x.shape[:1]), 2: (x.shape[0], 1, *x.shape[1:2]), 4: (x.shape[0], 1, *x.shape[1:2])}
+    return x.viewed(*shape.get(x.ndim, x.shape[:3]))
+
+
+def _old(row: Row) -> Row:
+    """Return the row of a recurrent layer of the older format."""
+    return Row(f"coreml::old_{row.op}", row.op, {**row.inputs, "x": _steps}, row.attrs)
+
+
 def row(native: str, op: str, inputs: Mapping[str, Source] = X, **attrs: Source) -> Row:
     """Return the row of an operation."""
     return Row(f"coreml::{native}", op, inputs, attrs)
@@ -270,6 +322,8 @@ DATA = {"x": operand("data"), "indices": operand("indices"), "updates": operand(
 MODE: Source = lambda a: {"update": "none", "sub": "add"}.get(found := number(a, "mode", "add"), found)  # noqa: E731
 LINEAR: Source = lambda a: "linear"  # noqa: E731
 NEAREST: Source = lambda a: "nearest"  # noqa: E731
+
+_RECURRENT = (_recurrent("lstm", state=True), _recurrent("gru"), _recurrent("rnn"))
 
 ROWS: tuple[Row, ...] = (
     Row("coreml::conv", "conv", {**X, **WB}, CONV),
@@ -289,9 +343,7 @@ ROWS: tuple[Row, ...] = (
         Row(f"coreml::{native}", op, X, {**POOL, **({"p": lambda a: 2} if op == "lp_pool" else {})})
         for native, op in (("avg_pool", "avg_pool"), ("max_pool", "max_pool"), ("l2_pool", "lp_pool"))
     ),
-    _recurrent("lstm", state=True),
-    _recurrent("gru"),
-    _recurrent("rnn"),
+    *(each for row in _RECURRENT for each in (row, _old(row))),
     *(row(native, op) for native, op in {**UNARY, **FREE, **MOVES}.items()),
     *(row(native, op, XY) for native, op in BINARY.items()),
     *(row(native, op, axis=_axes(), keepdims=setting("keep_dims", False)) for native, op in REDUCTIONS.items()),
@@ -334,6 +386,9 @@ ROWS: tuple[Row, ...] = (
         {"x": operand("indices"), "w": operand("x"), "w*_scale": parts("x")},
         when=_is_table,
     ),
+    row("old_embedding", "embedding", {"x": operand("indices"), "w": operand("x")}),
+    row("mvn", "mean_variance_norm", axis=lambda a: tuple(range(max(a["x"].ndim - 3, 0), a["x"].ndim))),
+    row("classify", "argmax", {"x": operand("probabilities")}, axis=lambda a: a["probabilities"].ndim - 1),
     row("gather", "gather", {**X, "indices": operand("indices")}, axis=_axis(default=0)),
     row("gather_along_axis", "gather_elements", {**X, "indices": operand("indices")}, axis=_axis(default=0)),
     row("gather_nd", "gather_nd", {**X, "indices": operand("indices")}),
@@ -345,9 +400,23 @@ ROWS: tuple[Row, ...] = (
     row("fill", "full", {}),
     row("fill_like", "full", {}),
     row("range_1d", "arange", {}),
-    *(row(f"random_{kind}", "random", {}) for kind in ("bernoulli", "normal", "uniform")),
+    *(
+        row(f"random_{kind}{like}", "random", {})
+        for kind in ("bernoulli", "normal", "uniform")
+        for like in ("", "_like")
+    ),
     row("random_categorical", "multinomial"),
     row("one_hot", "one_hot", {"x": operand("indices")}),
+    row("array feature extractor", "slice", {"x": operand("x0")}),
+    row("one-hot encoder", "one_hot", {"x": operand("x0")}),
+    row("make_list", "empty", {}),
+    row("list_read", "slice", {"x": operand("ls")}),
+    row("list_gather", "gather", {"x": operand("ls"), "indices": operand("indices")}, axis=lambda a: 0),
+    *(
+        row(name, "slice_scatter", {"x": operand("ls"), "updates": operand("value")})
+        for name in ("list_scatter", "list_write")
+    ),
+    row("list_length", "shape", {"x": operand("ls")}),
     row("topk", "topk", axis=_axis(), k=setting("k", 1)),
     row("argsort", "argsort", axis=_axis()),
     row("non_zero", "nonzero"),

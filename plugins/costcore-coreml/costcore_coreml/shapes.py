@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from costcore.graphs import GraphValue
+from costcore.graphs.shapes import (
+    Shape,
+    as_integer,
+    broadcast,
+    einsum,
+    expanded,
+    gathered,
+    joined,
+    matmul,
+    over_elements,
+    padded,
+    quotient,
+    reduced,
+    reshaped,
+    same_padding,
+    sliced,
+    squeezed,
+    times,
+    window,
+)
 from costcore.ir import prod
-from costcore.numbers import Dim, ceil_div, floor_div
+from costcore.numbers import Dim, ceil_div, floor_div, is_symbolic, maximum, minimum
 
 Arguments = Mapping[str, Any]
-Shape = tuple[Dim, ...]
+
+Found = Sequence["Dim | None"]
+"""A shape; None for a size that depends on data."""
 
 
 def values(a: Arguments, name: str) -> tuple[Any, ...] | None:
@@ -44,8 +68,7 @@ def paddings(a: Arguments, kernel: Sequence[Dim], dilation: Sequence[int]) -> tu
         steps = sizes_of(a, "strides", count)
         found = []
         for size, k, step, d in zip(a["x"].shape[2:], kernel, steps, dilation, strict=False):
-            total: Dim = (ceil_div(size, step) - 1) * step + d * (k - 1) + 1 - size
-            total = max(total, 0) if isinstance(total, int) else total
+            total = same_padding(size, k, step, d)
             less = floor_div(total, 2)
             found.append((less, total - less) if kind == "same" else (total - less, less))
         return tuple(found)
@@ -57,10 +80,12 @@ def _windows(a: Arguments, kernel: Sequence[Dim]) -> Shape:
     """Return the axes of space of what windows make of ``x``."""
     count = len(kernel)
     steps, dilation = sizes_of(a, "strides", count), sizes_of(a, "dilations", count)
+    if number(a, "pad_type", "valid") in ("same", "same_lower"):
+        return tuple(ceil_div(size, max(step, 1)) for size, step in zip(a["x"].shape[2:], steps, strict=False))
     divide = ceil_div if number(a, "ceil_mode", False) else floor_div
     sides = paddings(a, kernel, dilation)
     axes = zip(a["x"].shape[2:], kernel, steps, dilation, sides, strict=False)
-    return tuple(divide(size + sum(side) - d * (k - 1) - 1, max(step, 1)) + 1 for size, k, step, d, side in axes)
+    return tuple(window(size, k, step, d, sum(side), divide) for size, k, step, d, side in axes)
 
 
 def _conv(a: Arguments) -> Shape:
@@ -73,13 +98,15 @@ def _conv_transpose(a: Arguments) -> Shape | None:
     stated = values(a, "output_shape")
     if stated is not None:
         return tuple(stated)
-    if number(a, "pad_type", "valid") not in ("valid", "custom"):
-        return None
     count = len(w) - 2
+    channels = w[1] * number(a, "groups", 1)
     steps, dilation = sizes_of(a, "strides", count), sizes_of(a, "dilations", count)
+    if (space := values(a, "space")) is not None:
+        return (x[0], channels, *space)
+    if number(a, "pad_type", "valid") in ("same", "same_lower"):
+        return (x[0], channels, *(size * step for size, step in zip(x[2:], steps, strict=False)))
     axes = zip(x[2:], w[2:], steps, dilation, paddings(a, w[2:], dilation), strict=False)
-    space = ((size - 1) * step + d * (k - 1) + 1 - sum(side) for size, k, step, d, side in axes)
-    return (x[0], w[1] * number(a, "groups", 1), *space)
+    return (x[0], channels, *((size - 1) * step + d * (k - 1) + 1 - sum(side) for size, k, step, d, side in axes))
 
 
 def _pool(a: Arguments) -> Shape | None:
@@ -87,47 +114,28 @@ def _pool(a: Arguments) -> Shape | None:
     return None if kernel is None else (*a["x"].shape[:2], *_windows(a, kernel))
 
 
-def broadcast(*shapes: Shape) -> Shape:
-    """Return the shape to which shapes are broadcast; of two sizes that are not 1, the first."""
-    rank = max(map(len, shapes), default=0)
-    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
-    return tuple(next((size for size in axis if size != 1), 1) for axis in zip(*padded, strict=True))
-
-
 def _elementwise(a: Arguments) -> Shape:
     return broadcast(*(a[name].shape for name in ("x", "y", "cond", "a", "b") if isinstance(a.get(name), GraphValue)))
 
 
 def _matmul(a: Arguments) -> Shape:
-    x, y = (a[name].shape for name in "xy")
-    rows = x[-1] if number(a, "transpose_x", False) else x[-2] if len(x) > 1 else 1
-    columns = y[-2] if number(a, "transpose_y", False) else y[-1]
-    return (*broadcast(x[:-2], y[:-2]), rows, columns)
+    return matmul(a["x"].shape, a["y"].shape, number(a, "transpose_x", False), number(a, "transpose_y", False))
 
 
 def _reduced(a: Arguments, name: str = "axes") -> Shape:
-    x = a["x"].shape
-    axes = axes_of(a, name, len(x))
-    axes = tuple(range(len(x))) if axes is None else axes
-    keeps = number(a, "keep_dims", False)
-    return tuple(1 if i in axes else size for i, size in enumerate(x) if keeps or i not in axes)
+    return reduced(a["x"].shape, axes_of(a, name, a["x"].ndim), bool(number(a, "keep_dims", False)))
 
 
 def _reshaped(a: Arguments) -> Shape | None:
-    wanted, x = values(a, "shape"), a["x"].shape
-    if wanted is None:
-        return None
-    sizes = [x[i] if size == 0 and i < len(x) else size for i, size in enumerate(wanted)]
-    if -1 in sizes:
-        rest = prod(size for size in sizes if size != -1)
-        sizes[sizes.index(-1)] = floor_div(prod(x), rest) if rest != 0 else 0
-    return tuple(sizes)
+    wanted = values(a, "shape")
+    return None if wanted is None else reshaped(a["x"].shape, wanted)
 
 
 def _joined(a: Arguments) -> Shape:
+    if number(a, "interleave", False):
+        raise LookupError("interleaved")
     shapes = [value.shape for value in a["values"]]
-    axis = int(number(a, "axis", 0)) % max(len(shapes[0]), 1)
-    return tuple(sum(shape[i] for shape in shapes) if i == axis else size for i, size in enumerate(shapes[0]))
+    return joined(shapes, int(number(a, "axis", 0))) if any(shapes) else (len(shapes),)  # numbers make a vector
 
 
 def _stacked(a: Arguments) -> Shape:
@@ -145,58 +153,166 @@ def _split(a: Arguments, count: int) -> list[Shape]:
 
 def _expanded(a: Arguments) -> Shape | None:
     found = values(a, "axes")
-    if found is None:
-        return None
-    shape, rank = list(a["x"].shape), a["x"].ndim + len(found)
-    for axis in sorted(int(axis) % rank for axis in found):
-        shape.insert(axis, 1)
-    return tuple(shape)
+    return None if found is None else expanded(a["x"].shape, [int(axis) for axis in found])
 
 
-def _squeezed(a: Arguments) -> Shape:
-    x = a["x"].shape
-    axes = axes_of(a, "axes", len(x))
-    return tuple(size for i, size in enumerate(x) if (size != 1 if axes is None else i not in axes))
-
-
-def _sliced(a: Arguments) -> Shape | None:
+def _sliced(a: Arguments) -> Sequence[Dim | None] | None:
     """Return what ``slice_by_index`` keeps: with masks, an end is that of the axis, and an axis may be dropped."""
     x, begins, ends = a["x"].shape, values(a, "begin"), values(a, "end")
-    if begins is None or ends is None:
-        return None
     rank = len(x)
     masks = {name: values(a, f"{name}_mask") or (False,) * rank for name in ("begin", "end", "squeeze")}
     steps = values(a, "stride") or (1,) * rank
-    found: list[Dim] = []
+    found: list[Dim | None] = []
     for i, size in enumerate(x):
         if masks["squeeze"][i]:
             continue
-        step = steps[i]
-        if step < 0:
-            return None
-        begin = 0 if masks["begin"][i] else begins[i]
-        end = size if masks["end"][i] else ends[i]
-        begin, end = (each + size if isinstance(each, int) and each < 0 else each for each in (begin, end))
-        if isinstance(end, int) and isinstance(size, int):
-            end = min(end, size)
-        found.append(ceil_div(end - begin, step or 1))
+        is_whole = masks["begin"][i], masks["end"][i]
+        if (begins is None and not is_whole[0]) or (ends is None and not is_whole[1]):
+            found.append(None)
+            continue
+        begin = None if begins is None or is_whole[0] else begins[i]
+        end = None if ends is None or is_whole[1] else ends[i]
+        found.append(sliced(size, begin, end, steps[i]))
     return tuple(found)
 
 
+def _slice_axis(a: Arguments) -> Shape:
+    """Return what a slice keeps of one axis, by its bounds or by its size."""
+    x, axis = a["x"].shape, int(number(a, "axis", 0)) % max(a["x"].ndim, 1)
+    size = number(a, "size")
+    kept = sliced(x[axis], *(number(a, name) for name in ("begin", "end", "stride"))) if size is None else size
+    return (*x[:axis], kept, *x[axis + 1 :])
+
+
+def _slice_by_size(a: Arguments) -> Sequence[Dim | None] | None:
+    sizes, begins, x = values(a, "size"), values(a, "begin"), a["x"].shape
+    if sizes is None:
+        return None
+    pairs = zip(sizes, x, begins or (None,) * len(x), strict=True)
+    return tuple(size if size != -1 else None if begin is None else whole - begin for size, whole, begin in pairs)
+
+
+def _cropped(a: Arguments) -> Shape:
+    *outer, height, width = a["x"].shape
+    rows, columns = (values(a, f"crop_{side}") or (0, 0) for side in ("height", "width"))
+    return (*outer, height - sum(rows), width - sum(columns))
+
+
 def _gathered(a: Arguments) -> Shape:
-    x, indices = a["x"].shape, a["indices"].shape
-    axis = int(number(a, "axis", 0)) % max(len(x), 1)
-    return (*x[:axis], *indices[int(number(a, "batch_dims", 0)) :], *x[axis + 1 :])
+    indices = a["indices"].shape
+    if number(a, "last", False):  # the index is the last axis, of one element
+        return (*indices[:-1], a["x"].shape[1])
+    return gathered(a["x"].shape, indices, int(number(a, "axis", 0)), int(number(a, "batch_dims", 0)))
+
+
+def _gathered_nd(a: Arguments) -> Shape:
+    x, indices, batch = a["x"].shape, a["indices"].shape, int(number(a, "batch_dims", 0))
+    return (*indices[:-1], *x[batch + int(indices[-1]) :])
+
+
+def _old_embedding(a: Arguments) -> Shape:
+    """Return rows as channels: of an index for each step, ``[T, 1, 1, 1]``."""
+    indices = a["indices"].shape
+    return (*indices[:-3], a["x"].shape[1], 1, 1) if len(indices) > 3 else (*indices[:1], a["x"].shape[1])
+
+
+def _blocks(a: Arguments) -> Shape:
+    """Return the shape after a block of space became channels, or channels a block."""
+    n, c, height, width = a["x"].shape
+    block = int(next(number(a, name) for name in ("block_size", "upscale_factor", "downscale_factor") if name in a))
+    if a["outward"]:
+        return (n, floor_div(c, block * block), height * block, width * block)
+    return (n, c * block * block, floor_div(height, block), floor_div(width, block))
+
+
+def _batches(a: Arguments) -> Shape | None:
+    """Return the shape after blocks of space became samples, or samples blocks."""
+    (n, c), block = a["x"].shape[:2], values(a, "block_shape")
+    sides = values(a, "crops" if a["outward"] else "paddings")
+    if block is None or sides is None:
+        return None
+    pairs = list(zip(a["x"].shape[2:], block, zip(sides[::2], sides[1::2], strict=True), strict=False))
+    if a["outward"]:
+        return (floor_div(n, prod(block)), c, *(size * b - sum(side) for size, b, side in pairs))
+    return (n * prod(block), c, *(floor_div(size + sum(side), b) for size, b, side in pairs))
+
+
+def _recurrent(a: Arguments, with_c: bool = False) -> Sequence[Shape]:
+    """Return all steps, and the last state; ``[T, N, 2 H]`` and ``[N, 2 H]`` in two directions."""
+    steps, batch = a["x"].shape[:2]
+    hidden = a["weight_hh"].shape[1] * (2 if number(a, "direction") == "bidirectional" else 1)
+    made = (steps if number(a, "output_sequence", False) else 1, batch, hidden)
+    return [made, (batch, hidden), *([(batch, hidden)] if with_c else [])]
+
+
+def _old_recurrent(a: Arguments) -> Sequence[Shape]:
+    """Return all steps or the last one, and states, of the same rank as ``x``, whose first axis is that of steps."""
+    x = a["x"].shape
+    hidden = a["weight_hh"].shape[1]
+    made = hidden * (2 if number(a, "direction") == "bidirectional" else 1)
+    channel = {1: 0, 2: 1, 4: 1}.get(len(x), 2)
+    steps = x[0] if number(a, "output_sequence", False) else 1
+
+    def of(first: Dim, width: Dim) -> Shape:
+        return tuple(width if i == channel else first if i == 0 else size for i, size in enumerate(x))
+
+    return [of(steps, made), *[of(1, hidden)] * 4]
+
+
+def _topk(a: Arguments) -> Sequence[Shape]:
+    x, axis = a["x"].shape, int(number(a, "axis", -1)) % max(a["x"].ndim, 1)
+    shape = (*x[:axis], number(a, "k"), *x[axis + 1 :])
+    return [shape, shape]
+
+
+def _suppressed(a: Arguments) -> Sequence[Shape]:
+    n, kept, classes = a["boxes"].shape[0], number(a, "max_boxes"), a["scores"].shape[-1]
+    return [(n, kept, 4), (n, kept, classes), (n, kept), (n,)]
+
+
+def _hot(a: Arguments) -> Shape:
+    x, axis = a["indices"].shape, int(number(a, "axis", -1)) % (a["indices"].ndim + 1)
+    return (*x[:axis], number(a, "one_hot_vector_size"), *x[axis:])
+
+
+def _ranged(a: Arguments) -> Shape:
+    start, end, step = (number(a, name) for name in ("start", "end", "step"))
+    if any(isinstance(each, float) for each in (start, end, step)):
+        return (max(-int(-(end - start) // step), 0),)
+    return (ceil_div(end - start, step),)
+
+
+def _slid(a: Arguments) -> Shape:
+    x, axis = a["x"].shape, int(number(a, "axis", 0)) % max(a["x"].ndim, 1)
+    size = int(number(a, "size"))
+    return (*x[:axis], window(x[axis], size, int(number(a, "stride", 1))), size, *x[axis + 1 :])
+
+
+def _box_resized(a: Arguments) -> Shape:
+    boxes = a["boxes"].shape
+    sides = number(a, "target_height", 1), number(a, "target_width", 1)
+    count = boxes[:1] if len(boxes) == 2 else (boxes[0], *a["x"].shape[:1])
+    return (*count, a["x"].shape[-3], *sides)
+
+
+def _empty_list(a: Arguments) -> Shape:
+    """Return the shape of a list; open sizes of its elements are those of what is written into it."""
+    elements = a.get("elem_shape", ())
+    sizes = [each.data[0] if each.data else 1 for each in (elements if isinstance(elements, list) else [elements])]
+    return (number(a, "init_length"), *(size if isinstance(size, int) and size >= 0 else 1 for size in sizes))
+
+
+def _resized_to(a: Arguments) -> Shape | None:
+    found = values(a, "shape")
+    return None if found is None else (*a["x"].shape[: a["x"].ndim - len(found)], *found)
 
 
 def _padded(a: Arguments) -> Shape | None:
     pad, x = values(a, "pad"), a["x"].shape
     if pad is None:
         return None
-    first = len(x) - len(pad) // 2
-    return tuple(
-        size + pad[2 * (i - first)] + pad[2 * (i - first) + 1] if i >= first else size for i, size in enumerate(x)
-    )
+    pads = (0,) * (2 * len(x) - len(pad)) + tuple(pad)
+    return padded(x, pads[::2], pads[1::2])
 
 
 def _scaled(a: Arguments) -> Shape | None:
@@ -204,9 +320,9 @@ def _scaled(a: Arguments) -> Shape | None:
     *outer, height, width = a["x"].shape
     if all(float(factor).is_integer() for factor in factors):
         return (*outer, height * int(factors[0]), width * int(factors[1]))
-    if isinstance(height, int) and isinstance(width, int):
-        return (*outer, int(height * factors[0]), int(width * factors[1]))
-    return None
+    # a factor in single precision stands for a fraction, 1.1 for 11 / 10
+    exact = [Fraction(float(factor)).limit_denominator(1 << 14) for factor in factors]
+    return (*outer, as_integer(times(height, exact[0])), as_integer(times(width, exact[1])))
 
 
 def _resized(a: Arguments) -> Shape | None:
@@ -230,10 +346,14 @@ def _same(a: Arguments) -> Shape:
 
 def _tiled(a: Arguments) -> Shape | None:
     reps = values(a, "reps")
-    return None if reps is None else tuple(n * size for n, size in zip(reps, a["x"].shape, strict=False))
+    if reps is None:
+        return None
+    # the converter divides the sizes of ``expand`` by those of ``x``: -1 / size for an axis that stays
+    known = (1 if not is_symbolic(n) and n < 0 else n for n in reps)
+    return tuple(n * size for n, size in zip(known, a["x"].shape, strict=False))
 
 
-RULES: Mapping[str, Callable[[Arguments], Shape | None]] = {
+RULES: Mapping[str, Callable[[Arguments], Found | None]] = {
     **dict.fromkeys(("conv", "conv_quantized"), _conv),
     "conv_transpose": _conv_transpose,
     **dict.fromkeys(("avg_pool", "max_pool", "l2_pool"), _pool),
@@ -243,7 +363,7 @@ RULES: Mapping[str, Callable[[Arguments], Shape | None]] = {
     "reshape": _reshaped,
     "transpose": _permuted,
     "expand_dims": _expanded,
-    "squeeze": _squeezed,
+    "squeeze": lambda a: squeezed(a["x"].shape, axes_of(a, "axes", a["x"].ndim)),
     "concat": _joined,
     "stack": _stacked,
     "slice_by_index": _sliced,
@@ -252,21 +372,70 @@ RULES: Mapping[str, Callable[[Arguments], Shape | None]] = {
     "pad": _padded,
     "tile": _tiled,
     "fill": lambda a: values(a, "shape"),
+    "fill_like": lambda a: (a["ref_tensor"] if "ref_tensor" in a else a["x"]).shape,
     "flatten2d": _flattened,
     **dict.fromkeys(("upsample_bilinear", "upsample_nearest_neighbor"), _scaled),
     **dict.fromkeys(("resize_bilinear", "resize_nearest_neighbor"), _resized),
     "dequantize": lambda a: a["input"].shape,
     "quantize": lambda a: a["input"].shape,
     **dict.fromkeys(("reduce_argmax", "reduce_argmin"), lambda a: _reduced(a, "axis")),
+    "affine": lambda a: (*a["x"].shape[:2], number(a, "output_height"), number(a, "output_width")),
+    **dict.fromkeys(("batch_to_space", "space_to_batch"), _batches),
+    **dict.fromkeys(("depth_to_space", "pixel_shuffle", "pixel_unshuffle", "space_to_depth"), _blocks),
+    "broadcast_like": lambda a: broadcast(a["x"].shape, a["y"].shape),
+    "broadcast_to": _resized_to,
+    "classify": lambda a: (),
+    "crop": _cropped,
+    "crop_like": lambda a: (*a["x"].shape[:-2], *a["reference"].shape[-2:]),
+    "crop_resize": _box_resized,
+    "einsum": lambda a: einsum(number(a, "equation", ""), [value.shape for value in a["values"]]),
+    "gather_along_axis": lambda a: a["indices"].shape,
+    "gather_nd": _gathered_nd,
+    "list_gather": lambda a: (*a["indices"].shape, *a["ls"].shape[1:]),
+    "list_length": lambda a: (),
+    "list_read": lambda a: a["ls"].shape[1:],
+    "list_scatter": lambda a: (a["ls"].shape[0], *a["value"].shape[1:]),
+    "list_write": lambda a: (a["ls"].shape[0], *a["value"].shape),
+    "make_list": _empty_list,
+    "non_zero": lambda a: (None, a["x"].ndim),
+    "old_embedding": _old_embedding,
+    "one_hot": _hot,
+    "range_1d": _ranged,
+    "random_categorical": lambda a: (*a["x"].shape[:-1], int(number(a, "size", 1))),
+    **dict.fromkeys(("random_bernoulli", "random_normal", "random_uniform"), lambda a: values(a, "shape")),
+    "resample": lambda a: (*a["x"].shape[:2], *a["coordinates"].shape[1:-1]),
+    "reshape_like": lambda a: a["y"].shape if "y" in a else None,
+    "resize": _resized_to,
+    **dict.fromkeys(("scatter", "scatter_along_axis", "scatter_nd"), lambda a: a["data"].shape),
+    "slice_axis": _slice_axis,
+    "slice_by_size": _slice_by_size,
+    "sliding_windows": _slid,
 }
 """The rules of operations; reductions, functions of elements and norms have one for all of their kind."""
 
 
-def shapes_of(kind: str, a: Arguments, count: int) -> Sequence[Shape | None]:
+OUTWARD = frozenset(("batch_to_space", "depth_to_space", "pixel_shuffle"))
+"""Operations that make space of channels or samples; others undo them."""
+
+SEVERAL: Mapping[str, Callable[[Arguments], Sequence[Found]]] = {
+    "gru": _recurrent,
+    "lstm": lambda a: _recurrent(a, True),
+    "non_maximum_suppression": _suppressed,
+    **dict.fromkeys(("old_gru", "old_lstm", "old_rnn"), _old_recurrent),
+    "rnn": _recurrent,
+    "topk": _topk,
+}
+"""The rules of operations with several results."""
+
+
+def shapes_of(kind: str, a: Arguments, count: int) -> Sequence[Found | None]:
     """Return the shapes of the results of an operation; None for one that no rule gives."""
     if kind == "split":
-        found: Sequence[Shape | None] = _split(a, count)
+        found: Sequence[Found | None] = _split(a, count)
         return found if len(found) == count else [None] * count
+    if kind in SEVERAL:
+        return (*SEVERAL[kind](a), *([None] * count))[:count]
+    a = {**a, "outward": kind in OUTWARD}
     if kind in RULES:
         return [RULES[kind](a)] + [None] * (count - 1)
     if kind.startswith("reduce_"):
@@ -281,9 +450,11 @@ SAME = frozenset(
         *("abs", "acos", "asin", "atan", "atanh", "batch_norm", "cast", "ceil", "clamped_relu", "clip", "cos", "cosh"),
         *("cumsum", "elu", "erf", "exp", "exp2", "floor", "gelu", "identity", "instance_norm"),
         *("l2_norm", "layer_norm", "leaky_relu", "linear_activation", "local_response_norm", "log", "logical_not"),
+        *("acosh", "asinh", "mvn", "random_bernoulli_like", "random_normal_like", "random_uniform_like"),
         *("inverse", "prelu", "relu", "relu6", "reverse", "round", "rsqrt", "scaled_tanh", "sigmoid", "sigmoid_hard"),
         *("sign", "silu", "sin", "sinh", "slice_update", "softmax", "softplus", "softplus_parametric", "softsign"),
-        *("sqrt", "square", "tan", "tanh", "threshold", "thresholded_relu", "fill_like", "band_part", "argsort"),
+        *("sqrt", "square", "tan", "tanh", "threshold", "thresholded_relu", "band_part", "argsort"),
+        *("reverse_sequence", "write_state"),
     )
 )
 """Operations whose result has the shape of ``x``."""
@@ -297,27 +468,71 @@ def data_of(kind: str, a: Arguments) -> tuple[Any, ...] | None:
     if kind == "concat":
         parts = [value.data for value in a["values"]]
         return None if None in parts else tuple(item for part in parts for item in part)
+    if kind == "select":
+        return over_elements(lambda c, p, q: p if c else q, *(needed(a, name) for name in ("cond", "a", "b")))
+    if kind == "range_1d":
+        (count,) = _ranged(a)
+        start, step = number(a, "start"), number(a, "step")
+        is_small = not is_symbolic(count) and count <= MOST_ELEMENTS
+        return tuple(start + i * step for i in range(count)) if is_small else None
     if x is None:
         return None
-    if kind in ("cast", "expand_dims", "squeeze", "identity", "reshape"):
+    if kind == "cast":
+        return tuple(map(as_integer, x)) if "int" in number(a, "dtype", "") else x
+    if kind in ("expand_dims", "squeeze", "identity", "reshape"):
         return x
     if kind == "gather" and a["x"].ndim == 1 and (indices := values(a, "indices")) is not None:
         return tuple(x[i] for i in indices if -len(x) <= i < len(x))
-    if kind == "slice_by_index" and a["x"].ndim == 1 and (shape := _sliced(a)) is not None:
-        begin = 0 if number(a, "begin_mask", False) else number(a, "begin", 0)
-        kept = shape[0] if shape else 1
-        return x[begin:][:: number(a, "stride", 1)][:kept] if isinstance(kept, int) else None
+    if kind == "slice_by_index" and a["x"].ndim == 1:
+        begin, end = (None if number(a, f"{side}_mask", False) else needed(a, side)[0] for side in ("begin", "end"))
+        if number(a, "squeeze_mask", False):
+            return (x[begin or 0],)
+        return x[slice(begin, end, number(a, "stride", 1))]
+    if kind in ("reduce_prod", "reduce_sum", "reduce_max", "reduce_min"):
+        first, *rest = x
+        for each in rest:
+            first = JOINS[kind](first, each)
+        return (first,)
+    if kind in ("floor", "ceil"):
+        return tuple(as_integer(each) if kind == "floor" else -as_integer(-each) for each in x)
     y = values(a, "y")
-    if y is not None and kind in ARITHMETIC and 1 in (len(x), len(y)):
-        count = max(len(x), len(y))
-        pairs = zip(x * (count // len(x)), y * (count // len(y)), strict=False)
-        return tuple(ARITHMETIC[kind](*pair) for pair in pairs)
-    return None
+    return over_elements(ARITHMETIC[kind], x, y) if y is not None and kind in ARITHMETIC else None
+
+
+def needed(a: Arguments, name: str) -> tuple[Any, ...]:
+    """Return the elements of a small constant operand.
+
+    Raises:
+        LookupError: if they are not known.
+    """
+    found = values(a, name)
+    if found is None:
+        raise LookupError(name)
+    return found
+
+
+MOST_ELEMENTS = 64
+
+JOINS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "reduce_prod": operator.mul,
+    "reduce_sum": operator.add,
+    "reduce_max": maximum,
+    "reduce_min": minimum,
+}
+
+
+def _mod(x: Any, y: Any) -> Any:
+    return x - y * floor_div(x, y)
 
 
 ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
-    "add": lambda x, y: x + y,
-    "sub": lambda x, y: x - y,
-    "mul": lambda x, y: x * y,
-    "floor_div": lambda x, y: floor_div(x, y) if y != 0 else 0,
+    "add": operator.add,
+    "equal": lambda x, y: bool(x == y),
+    "floor_div": lambda x, y: quotient(x, y, are_integers=True),
+    "maximum": maximum,
+    "minimum": minimum,
+    "mod": _mod,
+    "mul": times,
+    "real_div": lambda x, y: quotient(x, y, are_integers=False),
+    "sub": operator.sub,
 }

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 from costcore.errors import CostError
 from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place
-from costcore.numbers import Dim
+from costcore.graphs.shapes import OpenSizes
+from costcore.numbers import Dim, as_dim, is_symbolic
 
 from .loops import counted_trips
 from .model import LARGEST, Block, Operation, TypeInfo
 from .rows import OPERANDS, WALKED
-from .shapes import Shape, data_of, shapes_of
+from .shapes import Found, data_of, shapes_of
 
 COMPRESSED = "constexpr_"
 """How the names of operations begin that unpack weights as they are read."""
@@ -44,15 +47,18 @@ class Walker:
 
     Args:
         recording: receives the calls.
+        sizes: the sizes that the model leaves open.
     """
 
-    def __init__(self, recording: GraphRecording) -> None:
-        self._recording = recording
+    def __init__(self, recording: GraphRecording, sizes: OpenSizes) -> None:
+        self._recording, self._sizes = recording, sizes
 
-    def run(self, block: Block, inputs: Mapping[str, GraphValue]) -> None:
-        """Record the block of a function with its inputs."""
-        values = dict(inputs)
-        outputs = self._block(block, values, Place())
+    def run(self, stages: Sequence[tuple[str, Block]], inputs: Mapping[str, GraphValue]) -> None:
+        """Record the block of a function with its inputs, or those of all stages of a pipeline, by their name."""
+        values, outputs = dict(inputs), []
+        for self._stage, block in stages:
+            outputs = self._block(block, values, Place())
+            values |= dict(zip(block.outputs, outputs, strict=True))
         self._recording.finish(inputs.values(), outputs)
 
     def _block(self, block: Block, values: dict[str, GraphValue], place: Place) -> list[GraphValue]:
@@ -106,7 +112,7 @@ class Walker:
         if operation.type == "read_state":
             return [arguments["input"]]
         is_write = operation.type == "write_state"
-        outputs = [arguments["input"]] if is_write else _results(operation, arguments)
+        outputs = [arguments["input"]] if is_write else self._results(operation, arguments)
         if operation.type.startswith(RANDOM) and "x" not in arguments:
             arguments = {}  # numbers that are made in each run, of constants
         name = operation.name or (operation.outputs[0][0] if operation.outputs else "")
@@ -116,7 +122,7 @@ class Walker:
             {**arguments, "outputs": dict(enumerate(outputs))},
             outputs,
             name,
-            module_of(name),
+            ".".join(part for part in (self._stage, module_of(name)) if part),
         )
         self._recording.record(node, place, _text(operation))
         return outputs
@@ -130,7 +136,7 @@ class Walker:
         pairs = zip(("true", "false"), operation.blocks, strict=True)
         walks = {name: partial(self._block, block, dict(values)) for name, block in pairs}
         given = [value for value in arguments.values() if isinstance(value, GraphValue)]
-        return [*self._recording.branch("cond", walks, place, given, partial(_returned, operation))]
+        return [*self._recording.branch("cond", walks, place, given, partial(self._returned, operation))]
 
     def _loop(
         self, operation: Operation, arguments: Mapping[str, Any], values: Mapping[str, GraphValue], place: Place
@@ -146,7 +152,7 @@ class Walker:
         self._inside(condition, given, values, place.inside(region, trips + 1))
         first = flow.new_id()
         inner = self._inside(body, given, values, place.inside(region, trips))
-        made = _returned(operation, inner)
+        made = self._returned(operation, inner)
         flow.end_of(first, operation.type, inner, made)
         return made
 
@@ -154,15 +160,59 @@ class Walker:
         self, block: Block, given: Sequence[GraphValue], values: Mapping[str, GraphValue], place: Place
     ) -> list[GraphValue]:
         """Record a block with the values that it is given."""
-        made, flow = [_value(name, kind, None) for name, kind in block.inputs], self._recording.dataflow
+        made = [
+            self._value(name, kind, given[i].shape if i < len(given) else None)
+            for i, (name, kind) in enumerate(block.inputs)
+        ]
+        flow = self._recording.dataflow
         flow.start_of(flow.new_id(), "while_loop", given, made)
         return self._block(block, {**values, **{value.name: value for value in made}}, place)
 
+    def _returned(self, operation: Operation, inner: Sequence[GraphValue]) -> list[GraphValue]:
+        """Return the results of an operation that runs blocks, of which one returns ``inner``."""
+        shapes = [value.shape for value in inner] + [None] * len(operation.outputs)
+        return [self._value(name, kind, shape) for (name, kind), shape in zip(operation.outputs, shapes, strict=False)]
 
-def _returned(operation: Operation, inner: Sequence[GraphValue]) -> list[GraphValue]:
-    """Return the results of an operation that runs blocks, of which one returns ``inner``."""
-    shapes = [value.shape for value in inner] + [None] * len(operation.outputs)
-    return [_value(name, kind, shape) for (name, kind), shape in zip(operation.outputs, shapes, strict=False)]
+    def _results(self, operation: Operation, arguments: Mapping[str, Any]) -> list[GraphValue]:
+        """Return the results of an operation, with the shapes of the file or those that follow from the operands."""
+        kinds = [kind for _, kind in operation.outputs]
+        shapes: Sequence[Found | None] = [None] * len(kinds)
+        if any(kind is None or (kind.shape is not None and None in kind.shape) for kind in kinds):
+            with suppress(*FAILURES):  # sizes depend on data, or the file is damaged
+                shapes = shapes_of(operation.type, arguments, len(kinds))
+        given = [value for value in arguments.values() if isinstance(value, GraphValue) and not value.is_stored]
+        default = given[0].dtype if given else "float32"
+        made = []
+        for (name, kind), shape in zip(operation.outputs, shapes, strict=True):
+            if kind is None and shape is None:
+                if not given:
+                    raise CostError(f"the shape of {name!r} does not follow from the operands of {operation.type}")
+                what = f"the shape of {operation.type} is not known: taken to be that of its operand"
+                self._recording.recorder.assume(what, name)
+                shape = given[0].shape
+            made.append(self._value(name, kind, shape, default))
+        if made and made[0].ndim <= 1:
+            with suppress(*FAILURES):  # the numbers are not sizes, or the file is damaged
+                made[0].data = data_of(operation.type, arguments)
+        return made
+
+    def _value(self, name: str, kind: TypeInfo | None, found: Found | None, dtype: str = "float32") -> GraphValue:
+        """Return a value of a type, in which found sizes replace open ones; those of no rule are symbols.
+
+        Raises:
+            CostError: if a size is no size.
+        """
+        shape: Found = (found or ()) if kind is None else kind.shape or ()
+        if kind is not None and kind.shape is not None and found is not None and len(found) == len(kind.shape):
+            shape = [size if stated is None else stated for stated, size in zip(kind.shape, found, strict=True)]
+        unknown = [i for i, size in enumerate(shape) if size is None]
+        sizes = tuple(self._sizes(f"{name}_{i}") if size is None else as_size(size) for i, size in enumerate(shape))
+        if any(not is_symbolic(size) and not 0 <= size <= LARGEST for size in sizes):
+            raise CostError(f"{name!r} has the shape {sizes}")
+        if unknown:
+            shown = ", ".join(str(sizes[i]) for i in unknown)
+            self._recording.recorder.assume(f"the shape of {name!r} depends on data: {shown}. Give with dims=…", name)
+        return GraphValue(sizes, dtype if kind is None else kind.dtype, name)
 
 
 MASKS = ("data_mask", "indices_mask")
@@ -185,47 +235,20 @@ def _bits(kind: str, main: GraphValue, lut: Any) -> str:
     return f"uint{bits}" if bits in (1, 2, 3, 4, 6) else "uint8"
 
 
-def _results(operation: Operation, arguments: Mapping[str, Any]) -> list[GraphValue]:
-    """Return the results of an operation, with the shapes of the file or those that follow from the operands.
+FAILURES = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, StopIteration)
+"""What rules of shapes raise if an operand is absent, unknown, or not one of its kind."""
+
+
+def as_size(size: Any) -> Dim:
+    """Return a size.
 
     Raises:
-        CostError: if neither is known.
+        CostError: if it is none.
     """
-    kinds = [kind for _, kind in operation.outputs]
-    shapes: Sequence[Shape | None] = [None] * len(kinds)
-    if any(kind is None or (kind.shape is not None and None in kind.shape) for kind in kinds):
-        try:
-            shapes = shapes_of(operation.type, arguments, len(kinds))
-        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-            raise CostError(f"{_text(operation)}: its shape does not follow from its operands") from error
-    first = next((value for value in arguments.values() if isinstance(value, GraphValue) and not value.is_stored), None)
-    default = first.dtype if first is not None else "float32"
-    made = [_value(name, kind, shape, default) for (name, kind), shape in zip(operation.outputs, shapes, strict=False)]
-    if made and made[0].ndim <= 1:
-        try:
-            made[0].data = data_of(operation.type, arguments)
-        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError):
-            made[0].data = None  # the file is damaged, or the numbers are not sizes
-    return made
-
-
-def _value(name: str, kind: TypeInfo | None, found: Shape | None, dtype: str = "float32") -> GraphValue:
-    """Return a value of a type, in which the found shape replaces open sizes.
-
-    Raises:
-        CostError: if a size is not known.
-    """
-    shape: Sequence[Dim | None] | None = found if kind is None else kind.shape or ()
-    if kind is not None and kind.shape is not None and found is not None and len(found) == len(kind.shape):
-        shape = [size if stated is None else stated for stated, size in zip(kind.shape, found, strict=True)]
-    if shape is None or None in shape:
-        raise CostError(f"the shape of {name!r} is open. Convert the model with fixed sizes, or give its inputs shapes")
-    sizes = tuple(size for size in shape if size is not None)
-    if any(
-        isinstance(size, (bool, float, str)) or (isinstance(size, int) and not 0 <= size <= LARGEST) for size in sizes
-    ):
-        raise CostError(f"{name!r} has the shape {tuple(sizes)}")
-    return GraphValue(sizes, dtype if kind is None else kind.dtype, name)
+    try:
+        return as_dim(int(size) if isinstance(size, (float, Fraction)) and size == int(size) else size)
+    except TypeError as error:
+        raise CostError(f"{size!r} is not a size") from error
 
 
 def _known(name: str, values: Mapping[str, GraphValue], reader: str) -> GraphValue:

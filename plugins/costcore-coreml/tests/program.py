@@ -15,11 +15,15 @@ TYPES = {"bool": 1, "string": 2, "float16": 10, "float32": 11, "int32": 23, "int
 
 
 class V(NamedTuple):
-    """A value: its shape (None for an open axis) and type; ``stored`` constants are in the file of weights."""
+    """A value: its shape (None for an open axis) and type; ``stored`` constants are in the file of weights.
+
+    The first axis of a list counts its elements.
+    """
 
     shape: Sequence[int | None]
     dtype: str = "float32"
     stored: bool = False
+    is_list: bool = False
 
 
 class Op(NamedTuple):
@@ -48,8 +52,14 @@ def part(field: int, *content: bytes | str) -> bytes:
     return varint(field << 3 | 2) + varint(len(data)) + data
 
 
+def size_of(size: int | None) -> bytes:
+    return part(2) if size is None else part(1, number(1, size))
+
+
 def kind(value: V) -> bytes:
-    dims = (part(3, part(2) if size is None else part(1, number(1, size))) for size in value.shape)
+    if value.is_list:
+        return part(2, part(1, kind(V(value.shape[1:], value.dtype))), part(2, size_of(value.shape[0])))
+    dims = (part(3, size_of(size)) for size in value.shape)
     return part(1, number(1, TYPES[value.dtype]), number(2, len(value.shape)), *dims)
 
 
@@ -107,3 +117,25 @@ def saved(content: bytes) -> str:
 def model(inputs: Mapping[str, V], *operations: Op, outputs: Sequence[str] = ()) -> str:
     """Write a program, and return its path."""
     return saved(program(inputs, *operations, outputs=outputs))
+
+
+def feature(name: str, shape: Sequence[int], *further: bytes) -> bytes:
+    """Return the description of an input or a result: an array of float32; ``further`` are fields of its type."""
+    return part(1, name) + part(3, part(5, part(1, *map(varint, shape)), number(2, 65568), *further))
+
+
+def network(shape: Sequence[int], *layers: tuple[str, int, bytes, Sequence[str], Sequence[str]]) -> bytes:
+    """Return a network of the older format with the input ``x``: names, fields, parameters, operands, results."""
+    body = b"".join(
+        part(
+            1,
+            part(1, name),
+            *(part(2, each) for each in given),
+            *(part(3, each) for each in made),
+            part(field, content),
+        )
+        for name, field, content, given, made in layers
+    )
+    last = layers[-1][-1][-1]
+    described = part(2, part(1, feature("x", shape)), part(10, part(1, last)))
+    return number(1, 4) + described + part(500, body, number(5, 1))
