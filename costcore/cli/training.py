@@ -392,7 +392,11 @@ def _add_requests(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="tokens in the cache that all prompts begin with; default: 0",
     )
-    group.add_argument("--mesh", metavar="tp=N", help="tensor parallelism over N devices; needs --link")
+    group.add_argument(
+        "--mesh",
+        metavar="tp=N,ep=N",
+        help="devices that split every layer (tp), and that share its experts (ep); needs --link",
+    )
     group.add_argument("--link", metavar="NAME", help="link between devices, such as nvlink4")
     group.add_argument("--prefill-device", metavar="NAME", help="a device that runs prompts alone")
     group.add_argument("--draft", metavar="MODEL", help="a model that drafts: speculative decoding")
@@ -444,14 +448,15 @@ def _run_requests(args: argparse.Namespace) -> int:
     _refuse(args, ("price",), "is not used with --prompt")
     _check(args)
     mesh = {} if args.mesh is None else mesh_of(args.mesh)
-    if set(mesh) - {"tp"}:
-        raise ValueError(f"--mesh {args.mesh!r} is invalid for serving (expected tp=N)")
+    if set(mesh) - {"tp", "ep"}:
+        raise ValueError(f"--mesh {args.mesh!r} is invalid for serving (expected tp=N, ep=N or tp=N,ep=N)")
     options = {
         "prompt": counts_in(args.prompt, "--prompt", TOKENS),
         "output": counts_in(args.new_tokens, "--output", TOKENS),
         "shares": None if args.mix is None else _shares(args.mix),
         "batches": counts_in(args.batch, "--batch"),
         "ranks": mesh.get("tp", 1),
+        "expert_ranks": mesh.get("ep", 1),
         **{name: getattr(args, name) for name in ("chunk", "cached", "link", "prefill_device", "memory", "share")},
         **{name: getattr(args, name) for name in ("ttft", "tpot")},
     }

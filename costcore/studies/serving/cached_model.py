@@ -173,6 +173,22 @@ class Blocks(NamedTuple):
     kv_heads: int
 
 
+class ExpertLayers(NamedTuple):
+    """The layers with experts that a token chooses some of; experts that all tokens meet are not among them.
+
+    Attributes:
+        n_layers: number of these layers.
+        experts: experts of a layer.
+        chosen: how many of them a token chooses.
+        nbytes: bytes of the weights of all experts of all layers.
+    """
+
+    n_layers: int
+    experts: int
+    chosen: Fraction
+    nbytes: int
+
+
 class CacheStorages(NamedTuple):
     """The ids of the storages of a cache, before and after a pass.
 

@@ -145,6 +145,13 @@ class Phase(Result):
         return _nbytes(self.total.load_weight - sum(self._bits_by_op(not_needed).values()))
 
     @property
+    def load_experts(self) -> int:
+        """The part of ``load_weight`` that is weights of experts that tokens choose."""
+        calls = self.tallies.experts
+        most = sum(Fraction(each.calls * each.bits * min(each.experts, each.rows)) / each.experts for each in calls)
+        return _nbytes(most - sum(self._bits_by_op(not_expected).values()))
+
+    @property
     def load_act(self) -> int:
         """Bytes of activations that are read, by every call that reads them: calls are not fused."""
         return _nbytes(self.total.load_act)

@@ -21,7 +21,7 @@ from costcore.errors import CostError, CostWarning, unknown
 from costcore.ir import BITS, Tensor
 from costcore.numbers import Dim, Evaluation, symbol_of
 from costcore.registry import needed_ability
-from costcore.studies.serving.cached_model import Blocks, CachedModel, CachedPart, Latent, Parameter
+from costcore.studies.serving.cached_model import Blocks, CachedModel, CachedPart, ExpertLayers, Latent, Parameter
 from costcore.studies.serving.passes import SHAPES, WAYS, Point, Runs
 from costcore.studies.serving.phase import CACHES, Phase, Speculation
 from costcore.studies.serving.requests import RequestRates, Setup, request_rates, requests_of
@@ -310,6 +310,7 @@ class ServingReport(Result):
         chunk: int | None = None,
         cached: int = 0,
         ranks: int = 1,
+        expert_ranks: int = 1,
         link: Any = None,
         prefill_device: str | PathLike[str] | Device | None = None,
         draft: ServingReport | None = None,
@@ -335,6 +336,8 @@ class ServingReport(Result):
                 at a time, while the others wait.
             cached: tokens that all prompts begin with, which are in the cache.
             ranks: devices that share the model by tensor parallelism.
+            expert_ranks: devices that share the experts of every layer, whole ones each: as many as ``ranks``, or a
+                multiple. Of a multiple, every ``ranks`` devices serve their own sequences.
             link: the link between them, ``"nvlink4"``, or to the device for prefill.
             prefill_device: a device that runs prompts alone, so that ``device`` only decodes.
             draft: a model that drafts (speculative decoding).
@@ -350,7 +353,8 @@ class ServingReport(Result):
             CostError: if the model fails, cannot be split over ranks, or the bandwidth of the device is unknown.
         """
         found = find_device(device)
-        for name, values in {"chunk": [1 if chunk is None else chunk], "ranks": [ranks], "batches": batches}.items():
+        counts = {"chunk": [1 if chunk is None else chunk], "ranks": [ranks], "expert_ranks": [expert_ranks]}
+        for name, values in {**counts, "batches": batches}.items():
             for value in values:
                 _check_count(name, value)
         if memory is None and found.memory.dram_gb is not None:
@@ -360,6 +364,7 @@ class ServingReport(Result):
             chunk=chunk,
             cached=cached,
             ranks=ranks,
+            expert_ranks=expert_ranks,
             link=None if link is None else link_of(link),
             prefill_device=None if prefill_device is None else find_device(prefill_device),
             drafts=0 if draft is None else drafts,
@@ -378,6 +383,17 @@ class ServingReport(Result):
     def blocks(self) -> Blocks | None:
         """Number, width and KV heads of the layers; None if the configuration does not state them."""
         return self._model.blocks
+
+    @property
+    def experts(self) -> ExpertLayers | None:
+        """Its layers with experts; None without any."""
+        calls = self._runs.at(Point(1, 1, 0)).experts
+        if not calls:
+            return None
+        stacked = [each for each in self._model.parameters if each.ndim > 2 and each.size % int(calls[0].experts) == 0]
+        layers = {each.module for each in stacked}
+        bits = sum(each.size * self._stored.width(each.module, each).stored for each in stacked)
+        return ExpertLayers(len(layers), int(calls[0].experts), Fraction(int(calls[0].rows)), round(Fraction(bits) / 8))
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, Protocol
 from costcore.analyses.devices.device import Device, Link, all_reduce_seconds, find_device
 from costcore.errors import CostError
 from costcore.ir import BITS
-from costcore.studies.serving.cached_model import Blocks, Latent
+from costcore.studies.serving.cached_model import Blocks, ExpertLayers, Latent
 from costcore.studies.serving.phase import Phase, least_time
+from costcore.studies.serving.tallies import expected_experts
 from costcore.tables.answer import Content, Figure
 from costcore.tables.html import section
 from costcore.tables.html.charts import Axis, Point, scatter
@@ -62,6 +63,10 @@ class ServedModel(Protocol):
     @property
     def assumptions(self) -> Sequence[Assumption]:
         """Assumptions of the captured passes."""
+
+    @property
+    def experts(self) -> ExpertLayers | None:
+        """Its layers with experts."""
 
     def prefill(self, tokens: int, *, cached: int, last_only: bool) -> Phase:
         """Return the pass over a prompt."""
@@ -132,6 +137,7 @@ class Rate(NamedTuple):
         requests_per_second: requests that end per second.
         tokens_per_second: output tokens per second.
         decoding: sequences that decode at a time; fewer than ``batch`` if chunks of prompts cannot feed more.
+        exchanged: bytes that a device sends to experts of others and back in a decode step; None without.
         prefill_devices: devices for prefill per device that decodes; None if one does both.
     """
 
@@ -142,6 +148,7 @@ class Rate(NamedTuple):
     requests_per_second: float | None = None
     tokens_per_second: float | None = None
     decoding: float | None = None
+    exchanged: int | None = None
     prefill_devices: float | None = None
 
     @property
@@ -158,6 +165,7 @@ class Setup(NamedTuple):
         chunk: tokens of prompts that run with every decode step; None: prompts run whole, one at a time.
         cached: tokens that all prompts begin with, which are in the cache.
         ranks: devices that share the model by tensor parallelism.
+        expert_ranks: devices that share the experts of every layer, whole ones each.
         link: the link between them, and to the devices for prefill.
         prefill_device: a device that runs prompts alone; None: one device does both.
         drafts: tokens that a draft model proposes in every step; 0 without one.
@@ -168,10 +176,21 @@ class Setup(NamedTuple):
     chunk: int | None = None
     cached: int = 0
     ranks: int = 1
+    expert_ranks: int = 1
     link: Link | None = None
     prefill_device: Device | None = None
     drafts: int = 0
     acceptance: float = 0.0
+
+    @property
+    def devices(self) -> int:
+        """All devices: those of a replica of the attention layers, or of the experts if these are more."""
+        return max(self.ranks, self.expert_ranks)
+
+    @property
+    def replicas(self) -> int:
+        """How many groups of ranks serve their own sequences."""
+        return self.devices // self.ranks
 
     @property
     def tokens_per_step(self) -> float:
@@ -192,6 +211,8 @@ class RequestRates(Result):
         best: the row with the largest request rate within the limits; None without limits, or if none meets them.
         limits: the limits in words; empty without.
         notes: the assumptions of the figures.
+        device_bytes: bytes of weights on each device; None on one device.
+        experts_per_device: experts of a layer on each device; None without experts on several devices.
     """
 
     name: str
@@ -202,6 +223,8 @@ class RequestRates(Result):
     best: Rate | None
     limits: str
     notes: Sequence[str]
+    device_bytes: int | None = None
+    experts_per_device: float | None = None
 
     def __repr__(self) -> str:
         return f"<RequestRates: {self.name} on {self.device}, batch {', '.join(str(row.batch) for row in self.rows)}>"
@@ -209,6 +232,11 @@ class RequestRates(Result):
     def _content(self) -> Content:
         kinds = ", ".join(f"{each.prompt:,} tokens in, {each.output:,} out" for each in self.setup.requests)
         figures = [Figure("sequences", "Sequences that fit", self.sequences, "count")] if self.sequences else []
+        if self.device_bytes is not None:
+            figures.append(Figure("device_bytes", "Weights per device", self.device_bytes, "bytes"))
+        if self.experts_per_device is not None:
+            each = Formatted(self.experts_per_device, f"{self.experts_per_device:g}")
+            figures.append(Figure("experts_per_device", "Experts per device", each, "ratio", "of every layer"))
         if self.limits:
             rate = None if self.best is None else self.best.requests_per_second
             shown = "none" if rate is None else f"{rate:.2f} requests/s"
@@ -219,7 +247,7 @@ class RequestRates(Result):
         if all(row.decoding in (None, row.batch) for row in self.rows):
             columns = [column for column in columns if column.key != "decoding"]
         table = Table("By batch", columns, [*map(_cells, self.rows)], dropped_first=("request_seconds", "decoding"))
-        ranks = f"{self.setup.ranks} x " * (self.setup.ranks > 1)
+        ranks = f"{self.setup.devices} x " * (self.setup.devices > 1)
         title = f"{self.name} on {ranks}{self.device}: {kinds}"
         return Content(title, figures, [table], self.notes, model=self.name)
 
@@ -241,10 +269,11 @@ COLUMNS = (
     ),
     Column("requests_per_second", "Requests/s, at most", "ratio", "bound"),
     Column("tokens_per_second", "Tokens/s, at most", "ratio", "bound"),
+    Column("exchanged", "All-to-all", "bytes"),
     *(Column("decoding", "Decoding", "ratio"), Column("prefill_devices", "Prefill devices", "ratio")),
 )
 
-OPTIONAL = ("decoding", "prefill_devices", "tpot_seconds")
+OPTIONAL = ("decoding", "exchanged", "prefill_devices", "tpot_seconds")
 
 DIGITS = {"requests_per_second": 2, "tokens_per_second": 0, "decoding": 1, "prefill_devices": 2}
 """Digits after the decimal point of rates."""
@@ -301,7 +330,9 @@ def request_rates(
     rows = [server.rate(batch) if fits is None or batch <= fits else Rate(batch) for batch in sorted(chosen)]
     pairs = (("first token", ttft), ("per token", tpot))
     limits = ", ".join(f"{name} at most {duration(value)}" for name, value in pairs if value is not None)
-    return RequestRates(serving.name, server.device.name, setup, rows, fits, best, limits, server.notes)
+    return RequestRates(
+        serving.name, server.device.name, setup, rows, fits, best, limits, server.notes, *server.of_device
+    )
 
 
 def _is_within(value: float | None, limit: float | None) -> bool:
@@ -325,13 +356,15 @@ class Server:
     device: Device
 
     def __init__(self, serving: ServedModel, device: Device, setup: Setup, draft: ServedModel | None = None) -> None:
-        self._draft = None if draft is None else Server(draft, device, setup._replace(drafts=0))
+        self._draft = None if draft is None else Server(draft, device, setup._replace(drafts=0, expert_ranks=1))
         self._serving, self.device, self._setup = serving, device, setup
-        self._blocks = serving.blocks if setup.ranks > 1 else None
-        if setup.ranks > 1 and self._blocks is None:
+        self._blocks = serving.blocks if setup.devices > 1 else None
+        self._experts = serving.experts if setup.expert_ranks > 1 else None
+        if setup.devices > 1 and self._blocks is None:
             raise CostError(f"{serving.name} states no layers, heads and width, so its split over ranks is unknown")
-        if setup.ranks > 1 and setup.link is None:
-            raise ValueError("tensor parallelism needs the link between ranks, such as link='nvlink4' (--link nvlink4)")
+        if setup.devices > 1 and setup.link is None:
+            raise ValueError("several devices need the link between them, such as link='nvlink4' (--link nvlink4)")
+        self._check_experts()
         if setup.chunk is not None and setup.prefill_device is not None:
             raise ValueError("prompts run in chunks beside decode steps, or on a device of their own: drop one of both")
         if setup.cached >= min(each.prompt for each in setup.requests):
@@ -351,6 +384,34 @@ class Server:
             if self._tokens
         ]
 
+    def _check_experts(self) -> None:
+        setup, found = self._setup, self._experts
+        if setup.expert_ranks == 1:
+            return
+        if found is None:
+            raise CostError(f"{self._serving.name} has no experts to share: leave out ep (expert_ranks)")
+        if setup.expert_ranks % setup.ranks:
+            raise ValueError(f"ep must be a multiple of tp (got tp={setup.ranks}, ep={setup.expert_ranks})")
+        if setup.expert_ranks > found.experts:
+            raise ValueError(f"{found.experts} experts cannot be on {setup.expert_ranks} devices (ep)")
+        if setup.replicas > 1 and (setup.chunk or setup.prefill_device or self._draft):
+            raise ValueError("with ep above tp, prompts run whole on the same devices, without a draft model")
+
+    @property
+    def of_device(self) -> tuple[int | None, float | None]:
+        """Bytes of weights and experts of a layer on each device; None on one device, and without experts."""
+        if self._blocks is None:
+            return None, None
+        each = None if self._experts is None else self._experts.experts / self._setup.expert_ranks
+        return round(self._weights), each
+
+    @property
+    def _weights(self) -> Fraction:
+        # Bytes on a device. All devices share the experts; a replica has all other weights.
+        whole = self._serving.weight_bytes
+        of_experts = 0 if self._experts is None else self._experts.nbytes
+        return Fraction(whole - of_experts, self._setup.ranks) + Fraction(of_experts, self._setup.devices)
+
     @property
     def notes(self) -> Sequence[str]:
         """The assumptions of the figures."""
@@ -361,11 +422,19 @@ class Server:
             "no queue: the next request begins as one ends; "
             + (f"{chunk:,} tokens of prompts run with every step" if chunk else "prompts run whole, one at a time"),
         ]
-        if self._blocks is not None:
+        if self._experts is not None:
             found.append(
-                "ranks split products and weights evenly, and wait for two all-reduces per layer, not overlapped"
+                "experts are whole on their devices and equally busy; tokens go to them and back by two all-to-alls "
+                "per layer of experts, not overlapped"
             )
-            if self._setup.ranks > self._blocks.kv_heads:
+        if self._setup.replicas > 1:
+            found.append(f"{self._setup.replicas} replicas of all other layers serve their own sequences of the batch")
+        if self._blocks is not None and self._setup.ranks > 1:
+            waits = "two all-reduces per layer" + ", one with experts" * (self._experts is not None)
+            found.append(f"ranks split products and weights evenly, and wait for {waits}, not overlapped")
+            if self._serving.latents:
+                found.append("ranks keep the latent vectors of all tokens each")
+            elif self._setup.ranks > self._blocks.kv_heads:
                 found.append(f"the {self._blocks.kv_heads} heads of keys and values are repeated on ranks")
         if self._setup.prefill_device is not None and self._setup.link is None:
             found.append("the time to send the cache of a prompt is not counted: state the link, as --link nvlink4")
@@ -380,19 +449,44 @@ class Server:
 
     def _seconds(self, device: Device, *phases: Phase) -> float:
         # Phases of one step read the weights once.
-        ranks, heads = self._setup.ranks, self._split_of_cache
-        weights = max(phase.load_weight for phase in phases)
-        nbytes = weights // ranks + sum(max(phase.load_kv, phase.store_kv) for phase in phases) // heads
-        macs, tokens = sum(phase.needed_macs for phase in phases) // ranks, sum(phase.new_tokens for phase in phases)
+        # With replicas, the phases are those of one of them.
+        ranks, tokens = self._setup.ranks, sum(phase.new_tokens for phase in phases)
+        nbytes = self._read_weights(max(phases, key=lambda phase: phase.load_weight), tokens)
+        nbytes += sum(max(phase.load_kv, phase.store_kv) for phase in phases) // self._split_of_cache
+        macs = sum(phase.needed_macs for phase in phases) // ranks
         bound = least_time(device, phases[0].compute_dtype, macs, nbytes, tokens, nbytes).bound_seconds
         if self._blocks is None or self._setup.link is None:
             return bound
-        message = tokens * self._blocks.width * BITS[self._serving.dtype] / 8
-        return bound + 2 * self._blocks.n_layers * all_reduce_seconds(ranks, message, self._setup.link)
+        n_experts = 0 if self._experts is None else self._experts.n_layers
+        if ranks > 1:
+            message = tokens * self._blocks.width * BITS[self._serving.dtype] / 8
+            n_reduced = 2 * self._blocks.n_layers - n_experts
+            bound += n_reduced * all_reduce_seconds(ranks, message, self._setup.link)
+        return bound + 2 * n_experts * self._setup.link.seconds(self._setup.expert_ranks - 1, self._exchanged(tokens))
+
+    def _read_weights(self, phase: Phase, tokens: int) -> int:
+        # Experts are read for the tokens of all replicas, by all devices together.
+        if self._experts is None:
+            return phase.load_weight // self._setup.ranks
+        found = self._experts
+        read = expected_experts(found.experts, found.chosen, tokens * self._setup.replicas) / found.experts
+        others = (phase.load_weight - phase.load_experts) // self._setup.ranks
+        return others + int(found.nbytes * read / self._setup.devices)
+
+    def _exchanged(self, tokens: int) -> float:
+        # Bytes that a device sends in one all-to-all: its tokens, once for each expert on another device.
+        if self._experts is None or self._blocks is None:
+            return 0.0
+        own, ranks = tokens / self._setup.ranks, self._setup.expert_ranks
+        width = self._blocks.width * BITS[self._serving.dtype] / 8
+        return own * float(self._experts.chosen) * width * (ranks - 1) / ranks
 
     @property
     def _split_of_cache(self) -> int:
-        return 1 if self._blocks is None else min(self._setup.ranks, self._blocks.kv_heads)
+        # All ranks attend to the same latent vectors.
+        if self._blocks is None or self._serving.latents:
+            return 1
+        return min(self._setup.ranks, self._blocks.kv_heads)
 
     def _decode(self, batch: int, beside: Phase | None = None) -> float:
         # The mean step: bytes of the cache are linear in the context.
@@ -405,7 +499,9 @@ class Server:
 
     def _step(self, batch: int, context: int) -> Phase:
         new = self._setup.drafts + 1
-        return self._serving.decode(batch=batch, context=max(context, new), tokens=new, latent=self._latent)
+        return self._serving.decode(
+            batch=ceil(batch / self._setup.replicas), context=max(context, new), tokens=new, latent=self._latent
+        )
 
     def _drafting(self, batch: int, context: int) -> float:
         if self._draft is None:
@@ -437,7 +533,7 @@ class Server:
         # While a batch of requests ends, each has had its prefill, during which the others wait.
         prefill = sum(float(each.share) * self._prefill(each) for each in self._setup.requests)
         decode = self._steps * self._decode(batch) if self._steps else 0.0
-        cycle = batch * prefill + decode
+        cycle = ceil(batch / self._setup.replicas) * prefill + decode
         tpot = (cycle - prefill) / float(self._tokens) if self._tokens else None
         return self._row(batch, prefill, tpot, batch / cycle)
 
@@ -486,7 +582,14 @@ class Server:
             requests_per_second=rate,
             tokens_per_second=rate * float(self._output),
             decoding=decoding,
+            exchanged=self._exchanged_by_step(batch),
         )
+
+    def _exchanged_by_step(self, batch: int) -> int | None:
+        if self._experts is None:
+            return None
+        tokens = (self._setup.drafts + 1) * ceil(batch / self._setup.replicas)
+        return round(2 * self._experts.n_layers * self._exchanged(tokens))
 
     # Memory and limits.
 
@@ -496,7 +599,7 @@ class Server:
         if self._draft is not None:
             more_fixed, more_each = self._draft._needs()
             fixed, each = fixed + more_fixed, each + more_each
-        return max(0, int((Fraction(str(share)) * memory - fixed) // each))
+        return self._setup.replicas * max(0, int((Fraction(str(share)) * memory - fixed) // each))
 
     def _needs(self) -> tuple[Fraction, Fraction]:
         # Bytes of a rank: weights and the shared prefix, and those of a sequence.
@@ -504,7 +607,7 @@ class Server:
         shared = self._serving.cache_bytes(prefix, latent=self._latent) if prefix else 0
         lengths = ((kind.share, kind.prompt + kind.output) for kind in self._setup.requests)
         each = sum(w * (self._serving.cache_bytes(length, latent=self._latent) - shared) for w, length in lengths)
-        fixed = Fraction(self._serving.weight_bytes, self._setup.ranks) + Fraction(shared, heads)
+        fixed = self._weights + Fraction(shared, heads)
         return fixed, Fraction(each) / heads
 
     def best(self, most: int, holds: Callable[[Rate], bool]) -> Rate | None:

@@ -64,6 +64,31 @@ def test_ranks_split_weights_and_wait_for_all_reduces(requests):
     assert 2 / row.requests_per_second == pytest.approx(2 * row.ttft_seconds + sum(steps))
 
 
+@pytest.mark.parametrize(("ranks", "replicas"), [(5, 1), (1, 5)])
+def test_experts_are_shared_by_devices(served, ranks, replicas):
+    """5 experts of 84 bytes, of which a token chooses 2, on 5 devices; other weights have 564 bytes."""
+    serving = served(ToyDecoder(blocks=Blocks(1, 6, 1)))
+    found = serving.requests("l4", prompt=1, output=2, ranks=ranks, expert_ranks=5, link=ONE, batches=[5])
+    own = 5 // replicas
+    expected = 84 * 5 * (1 - 0.6**5)
+    # The prompts of all replicas, then a step: 204 numbers of weights and 6 per token, and one or two tokens of the
+    # cache. Two all-to-alls of 2 x 12 bytes per token, of which a fifth stays; one all-reduce, if ranks wait for each.
+    read = 84 * 5 * (1 - 0.6**replicas) / 5
+    first = ((204 + 6) * 2 // ranks + read + 12) / RATE + 2 * (1 / ranks) * 24 * 0.8 / 1e9
+    step = ((204 + 6 * own) * 2 // ranks + expected / 5 + own * 24) / RATE + 2 * (own / ranks) * 24 * 0.8 / 1e9
+    if ranks > 1:
+        first, step = first + 2 * 4 / 5 * 12 / 1e9, step + 2 * 4 / 5 * 5 * 12 / 1e9
+    (row,) = found.rows
+    assert row.ttft_seconds == pytest.approx(first, rel=0.02)
+    assert 5 / row.requests_per_second == pytest.approx(own * first + step, rel=0.02)
+    assert row.exchanged == round(2 * (own / ranks) * 24 * 0.8)
+    assert (found.device_bytes, found.experts_per_device) == (round(564 / ranks + 84), 1)
+    sequences = serving.requests(
+        "l4", prompt=1, output=2, ranks=ranks, expert_ranks=5, link=ONE, memory=found.device_bytes + 100, share=1
+    ).sequences
+    assert sequences == replicas * (100 // 36)
+
+
 def test_prompts_may_run_on_another_device(requests):
     found = requests(batches=[2], prefill_device="t4", link=ONE)  # 320 GB/s
     (row,) = found.rows
@@ -130,7 +155,7 @@ def test_drafts_are_verified_together(requests, served):
     [
         ({"prompt": [4, 5]}, "equally many"),
         ({"output": 0}, "output must be positive"),
-        ({"ranks": 2}, "needs the link between ranks"),
+        ({"ranks": 2}, "need the link between them"),
         ({"cached": 4}, "shorter than every prompt"),
         ({"chunk": 2, "prefill_device": "t4"}, "drop one of both"),
         ({"output": 1, "prefill_device": "t4"}, "nothing is decoded"),
@@ -142,6 +167,32 @@ def test_drafts_are_verified_together(requests, served):
 def test_invalid_requests(requests, options, message):
     with pytest.raises(ValueError, match=message):
         requests(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ranks": 2, "expert_ranks": 5}, "ep must be a multiple of tp"),
+        ({"expert_ranks": 6}, "5 experts cannot be on 6 devices"),
+        ({"expert_ranks": 5, "chunk": 1}, "prompts run whole on the same devices"),
+    ],
+)
+def test_experts_that_cannot_be_shared(served, options, message):
+    with pytest.raises(ValueError, match=message):
+        served(ToyDecoder(blocks=Blocks(1, 6, 1))).requests("l4", prompt=4, output=3, link=ONE, **options)
+
+
+def test_a_model_without_experts_shares_none(requests):
+    with pytest.raises(CostError, match="has no experts to share"):
+        requests(expert_ranks=2, link=ONE)
+
+
+def test_ranks_keep_all_latents_each(served):
+    serving = served(ToyDecoder(latents=True, has_experts=False, blocks=Blocks(1, 6, 2)))
+    options = {"prompt": 4, "output": 3, "memory": 10_000, "share": 1}
+    one, two = serving.requests("l4", **options), serving.requests("l4", ranks=2, link=ONE, **options)
+    assert two.sequences - one.sequences == (serving.weight_bytes // 2) // serving.cache_bytes(7, latent="absorbed")
+    assert any("latent vectors" in note for note in two.notes)
 
 
 def test_a_model_without_layers_is_not_split(served):

@@ -95,6 +95,8 @@ def test_request_rates(nets, capsys, tmp_path):
     output = tmp_path / "rates.csv"
     assert main([*asked[:-4], "--new-tokens", "4", "--output", str(output)]) == 0
     assert output.read_text().startswith("batch,ttft_seconds,tpot_seconds")
+    assert main([*asked, "--mesh", "tp=2,ep=2", "--link", "pcie4-x16"]) == 1
+    assert "LlamaForCausalLM has no experts to share" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
