@@ -392,7 +392,7 @@ class LargestBatch(Result):
         return f"<LargestBatch {self.batch}: peak {self.peak} bytes, limit {self.limit.room} bytes>"
 
     def _content(self) -> Content:
-        runs = f"batch {self.batch}" if self.batch else "the smallest batch that runs"
+        runs = f"batch {self.batch:,}" if self.batch else "the smallest batch that runs"
         none = "" if self.batch else "not even the smallest batch that runs fits"
         room = f"of {readable(self.limit.memory, 'bytes', 2)}"
         figures = [
@@ -403,7 +403,9 @@ class LargestBatch(Result):
         if self.next_peak is not None:
             needed = self.limit.needed(self.next_peak)
             excess = f"{readable(needed - self.limit.memory, 'bytes', 2)} too much"
-            figures.append(Figure("next", f"Needed by batch {self.batch + 1}", self._of_limit(needed), "bytes", excess))
+            figures.append(
+                Figure("next", f"Needed by batch {self.batch + 1:,}", self._of_limit(needed), "bytes", excess)
+            )
         kinds = [{"kind": kind, "nbytes": nbytes} for kind, nbytes in self.by_kind.items()]
         batches = [{"batch": batch, "nbytes": nbytes} for batch, nbytes in self.table.items()]
         tables = [
@@ -786,11 +788,11 @@ def largest_line(found: LargestBatch) -> str:
         fewest = min(found.table)
         who = "one sample needs" if fewest == 1 else f"{fewest} samples, the fewest that run, need"
         return f"largest batch: 0: {who} {size(found.needed)}, {_what_exceeds(found)}"
-    line = f"largest batch: {found.batch}, which needs {size(found.needed)} of {size(found.limit.memory)}"
+    line = f"largest batch: {found.batch:,}, which needs {size(found.needed)} of {size(found.limit.memory)}"
     if found.next_peak is None:
         return line
     more = found.limit.needed(found.next_peak) - found.limit.memory
-    return f"{line}; {found.batch + 1} would need {size(more)} more than that"
+    return f"{line}; {found.batch + 1:,} would need {size(more)} more than that"
 
 
 def _what_exceeds(found: LargestBatch) -> str:
@@ -832,15 +834,15 @@ def _kinds(memory: Memory) -> str:
 def accumulation_line(plan: Accumulation) -> str:
     """Return the micro-batches of a global batch."""
     shared = f" in {plan.replicas} replicas" if plan.replicas > 1 else ""
-    start = f"global batch {plan.global_batch}{shared}:"
+    start = f"global batch {plan.global_batch:,}{shared}:"
     if not plan.steps:
         return f"{start} a micro-batch of one sample does not fit"
     if plan.steps == 1:
         return f"{start} fits without accumulation, peak {size(plan.peak)}"
-    last = f", the last of {plan.last}" if plan.last != plan.micro_batch else ""
-    even = f" (or {plan.steps} of at most {plan.even})" if plan.even != plan.micro_batch else ""
+    last = f", the last of {plan.last:,}" if plan.last != plan.micro_batch else ""
+    even = f" (or {plan.steps:,} of at most {plan.even:,})" if plan.even != plan.micro_batch else ""
     return (
-        f"{start} {plan.steps} micro-batches of {plan.micro_batch}{last}{even}, peak {size(plan.peak)} with the "
+        f"{start} {plan.steps:,} micro-batches of {plan.micro_batch:,}{last}{even}, peak {size(plan.peak)} with the "
         "gradients of earlier ones"
     )
 
@@ -852,9 +854,9 @@ def recomputation_line(found: Recomputation) -> str:
         return f"checkpointing: no repeated module lowers the peak{': ' if reasons else ''}{reasons}"
     saved = 100 * (found.peak_before - found.peak) / found.peak_before
     return (
-        f"checkpointing {found.count} {found.module} at batch {found.batch}: peak {size(found.peak)} instead of "
+        f"checkpointing {found.count} {found.module} at batch {found.batch:,}: peak {size(found.peak)} instead of "
         f"{size(found.peak_before)} (-{saved:.0f} %), {100 * found.more_flops:.0f} % more FLOPs; largest batch "
-        f"{found.largest}"
+        f"{found.largest:,}"
     )
 
 

@@ -354,8 +354,8 @@ def _planned(arena: Arena, target: Target) -> Iterator[str]:
 
 def _reason(needs: Needs, target: Target, over: Mapping[str, int]) -> str:
     if not over:
-        left = (f"{_text(limit - needs.amounts[name])} of {name}" for name, limit in target.memories.items())
-        return f"{' and '.join(left)} are left"
+        left = [f"{_text(limit - needs.amounts[name])} of {name}" for name, limit in target.memories.items()]
+        return f"{' and '.join(left)} {'is' if len(left) == 1 else 'are'} left"
     parts = [f"{_text(nbytes)} of {name} too much" for name, nbytes in over.items()]
     largest = max(needs.by_kind.items(), key=lambda item: item[1], default=None)
     most = f", {_text(largest[1])} of it {WORDS[largest[0]]}" if largest else ""

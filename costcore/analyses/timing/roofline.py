@@ -278,12 +278,12 @@ def _frame(dots: Sequence[Dot], roofs: Sequence[Roof]) -> Frame:
     engines, memories = ([roof.rate for roof in roofs if roof.is_memory == each] for each in (False, True))
     ridges = [log10(engine / memory) for engine in engines for memory in memories]
     # names of roofs stand left of the ridges
-    x0, y0 = floor(min([min(xs) - 0.3, *(ridge - 1.5 for ridge in ridges)])), floor(min(ys) - 0.2)
+    x0, y1 = floor(min([min(xs) - 0.3, *(ridge - 1.5 for ridge in ridges)])), ceil(max(ys) + 0.2)
     return Frame(
         x0,
         max([ceil(max(xs) + 0.2), x0 + 2, *(ceil(ridge + 0.2) for ridge in ridges)]),
-        y0,
-        max(ceil(max(ys) + 0.2), y0 + 2),
+        min(floor(min(ys) - 0.2), y1 - 2),
+        y1,
     )
 
 
