@@ -166,6 +166,16 @@ def test_a_model_that_takes_hours_to_initialize_is_stopped(folder, monkeypatch):
     assert threading.active_count() <= threads
 
 
+def test_a_model_that_waits_for_the_processor_is_not_stopped(folder, monkeypatch):
+    path = folder(TINY)
+    load_model(f"hf:{path}")  # imports the model
+    embedding = sys.modules["torch"].nn.Embedding
+    make = embedding.__init__
+    monkeypatch.setattr(embedding, "__init__", lambda *args, **options: [time.sleep(0.8), make(*args, **options)][1])
+    monkeypatch.setattr("costcore.frontends.pytorch.libraries.MOST_SECONDS", 0.5)
+    assert load_model(f"hf:{path}").config.hidden_size == TINY["hidden_size"]
+
+
 def test_a_model_of_too_many_parts_is_stopped(folder, monkeypatch):
     monkeypatch.setattr("costcore.frontends.pytorch.libraries.MOST_PARTS", 50)
     with pytest.raises(CostError, match="the model has more than 50 modules and parameters"):
