@@ -35,14 +35,19 @@ class OpenSizes:
 
     Args:
         dims: sizes by the name of the symbol, ``{"x_0": 8}``; a size may be a formula, ``"16*h"``.
+        defaults: sizes for names that the user gives none, if the file has them.
+
+    Attributes:
+        assumed: the names with a default.
 
     Raises:
         TypeError: if a size is neither an integer nor a formula.
         CostError: if a size is negative.
     """
 
-    def __init__(self, dims: Mapping[str, Any] | None = None) -> None:
-        self._given = dict(dims or {})
+    def __init__(self, dims: Mapping[str, Any] | None = None, defaults: Mapping[str, int] | None = None) -> None:
+        self._given, self._defaults = dict(dims or {}), dict(defaults or {})
+        self.assumed: set[str] = set()
         self._known: dict[str, Dim] = {}
         for name, size in self._given.items():
             self._from_user(size, f"the size of {name!r}")
@@ -60,8 +65,13 @@ class OpenSizes:
         """Return the size of that name; characters that a symbol cannot have are ``_``."""
         name = "".join(c if c.isalnum() else "_" for c in name)
         if name not in self._known:
-            given = self._given.get(name)
-            self._known[name] = symbol_of(name) if given is None else self._from_user(given, f"the size of {name!r}")
+            if name in self._given:
+                self._known[name] = self._from_user(self._given[name], f"the size of {name!r}")
+            elif name in self._defaults:
+                self._known[name] = self._defaults[name]
+                self.assumed.add(name)
+            else:
+                self._known[name] = symbol_of(name)
         return self._known[name]
 
     def bind(
@@ -79,12 +89,9 @@ class OpenSizes:
             TypeError: if one of them is not a shape.
         """
         shapes = given_shapes([label for label, _ in inputs], given)
-        found = []
-        for position, (label, sizes) in enumerate(inputs):
-            stated = shapes.get(position)
-            if stated is None:
-                found.append(tuple(self(name(label, i)) if size is None else size for i, size in enumerate(sizes)))
-                continue
+        found: dict[int, Shape] = {}
+        for position, stated in shapes.items():
+            label, sizes = inputs[position]
             where = f"input {label!r}"
             bound = tuple(self._from_user(size, f"a size of {where}") for size in stated)
             if len(bound) != len(sizes) or any(a not in (None, b) for a, b in zip(sizes, bound, strict=True)):
@@ -93,8 +100,11 @@ class OpenSizes:
             for i, size in enumerate(sizes):
                 if size is None:
                     self._known.setdefault("".join(c if c.isalnum() else "_" for c in name(label, i)), bound[i])
-            found.append(bound)
-        return found
+            found[position] = bound
+        for position, (label, sizes) in enumerate(inputs):
+            if position not in found:  # after the others: a size may have the name of one that was given
+                found[position] = tuple(self(name(label, i)) if s is None else s for i, s in enumerate(sizes))
+        return [found[position] for position in range(len(inputs))]
 
     def check(self) -> None:
         """Refuse sizes of names that the file does not have.

@@ -31,6 +31,6 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
 @hookimpl
 def costcore_calculators() -> Mapping[str, Calculator]:
     """Return the formulas of operators that no other framework has."""
-    from . import costs, signal
+    from . import costs, custom
 
-    return {**costs.CALCULATORS, **signal.CALCULATORS}
+    return {**costs.CALCULATORS, **custom.CALCULATORS}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Calculator, Cost, Layer, Operations, layout_operator, pattern
+from costcore.ir import Calculator, Cost, Layer, Operations, ceil_log2, layout_operator, pattern
+from costcore.numbers import minimum
 from costcore.registry import calculators
 
 ACTIVATION: Mapping[str, Operations] = {
@@ -44,13 +45,15 @@ def calc_gated_lstm(layer: Layer) -> Cost:
     * Each of G gates is a dot product of length I + P per step and unit, starting at the bias; G is 3 if the input gate
       is tied to the forget gate, which takes 1 add.
     * Three sigmoids and two tanh, f c (mul), + i g (fma), o tanh(c') (mul), as ``lstm`` counts them.
+    * ``directions``: 2 if it runs forward and backward, with weights of each.
     * ``w_projection`` [P, H]: a dot product of length H for each of P outputs.
     * Peepholes: 1 fma per unit and gate that has one. Norms of gates: ``layer_norm`` of each.
 
     Source: the reference kernel of TensorFlow Lite, ``lstm_eval.cc``.
     """
     weights = [tensor for name, tensor in layer.inputs.items() if name[0] == "w" and name[1:].isdigit()]
-    gates, units = len(weights) // 2, weights[0].shape[0]
+    directions = layer.attrs.get("directions", 1)
+    gates, units = len(weights) // 2 // directions, weights[0].shape[0] * directions
     steps = layer.attrs["steps"]
     macs = steps * sum(weight.size for weight in weights)
     operations = Operations(fma=macs)
@@ -83,9 +86,56 @@ def calc_svdf(layer: Layer) -> Cost:
     return Cost(Operations(fma=macs, add=sums), layer.read, layer.written, layer.attrs, macs)
 
 
+JOINS: Mapping[str, Operations] = {
+    "add": Operations(add=1),
+    "mul": Operations(mul=1),
+    "max": Operations(cmp=1),
+    "min": Operations(cmp=1),
+}
+"""What joins two elements."""
+
+
+@pattern("window")
+def calc_window_reduce(layer: Layer) -> Cost:
+    """Windows over any axes, of ``size`` elements each, that are joined: ``size - 1`` operations per result.
+
+    Shapes: x[N, H, W, C] -> y[N, P, Q, C]
+    Settings: size=9, join="max"
+    """
+    joined = layer.out.size * (layer.attrs["size"] - 1)
+    return Cost(joined * JOINS[layer.attrs["join"]], layer.read, layer.written, layer.attrs)
+
+
+@pattern("opaque")
+def calc_ssd_postprocess(layer: Layer) -> Cost:
+    """Boxes of anchors, and a suppression over the best class of each, or (``regular``) over each class.
+
+    * A box: its center (``v / scale * h + c``: 1 div and 1 fma each), half its size (``exp(v / scale) * h / 2``: 1 div,
+      2 mul, 1 special each), its corners (4 add).
+    * The best of C classes of each anchor: C - 1 cmp. A sort of N scores.
+    * The overlap of each of ``kept`` boxes with those after it, at most: 3 mul, 8 add, 1 div, 7 cmp.
+
+    Source: the kernel of TensorFlow Lite, ``detection_postprocess.cc``.
+
+    Shapes: x[1, N, 4], scores[1, N, C], anchors[N, 4] -> y[1, K, 4]
+    Settings: kept=10
+    """
+    scores = layer["scores"]
+    n, classes = scores.shape[-2:]
+    box = Operations(div=4, fma=2, mul=4, special=2, add=4)
+    lists = classes if layer.attrs.get("regular") else 1
+    kept = minimum(n, layer.attrs["kept"])
+    pairs = kept * (2 * n - kept - 1) // 2
+    operations = n * box + (0 if layer.attrs.get("regular") else n * (classes - 1)) * Operations(cmp=1)
+    operations += lists * (Operations(cmp=n * ceil_log2(n)) + pairs * Operations(mul=3, add=8, div=1, cmp=7))
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
 CALCULATORS: Mapping[str, Calculator] = {
     **{f"activated_{op}": calc_activated for op in ACTIVATED},
     "gated_lstm": calc_gated_lstm,
     "space_to_batch": calc_space_to_batch,
+    "ssd_postprocess": calc_ssd_postprocess,
     "svdf": calc_svdf,
+    "window_reduce": calc_window_reduce,
 }

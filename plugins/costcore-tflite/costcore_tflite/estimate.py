@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from os import fspath
 from typing import Any
 
-from costcore.errors import CostError, unknown
-from costcore.graphs import GraphRecording, given_shapes
+from costcore.errors import CostError
+from costcore.graphs import GraphRecording
 from costcore.graphs.graph import accepts, capture, in_file, names_of
-from costcore.numbers import Dim, symbol_of
+from costcore.graphs.shapes import OpenSizes, Shape
 from costcore.trace.run import Recorder
 
-from .model import OPERATORS, Graph, TensorInfo, read_model
+from .model import OPERATORS, Graph, read_model
 from .rows.table import LEARNED_BY, ROWS
 from .walk import Walker
 
@@ -20,25 +20,28 @@ __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 
 native_names = names_of("tflite", OPERATORS.values())
 
+OF_ONE = "the file leaves the batch open: 1 is counted, for which it states shapes. Give another with dims={'batch': …}"
+
 
 def estimate(
     recorder: Recorder,
     model: Any,
     inputs: Any = None,
     *,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, Any] | None = None,
     trips: int | None = None,
 ) -> None:
     """Record the calls of one pass of ``model``.
 
-    The shapes of all tensors are those of the file. An axis that it leaves open is the symbol ``batch`` if it is the
-    first one, and can be given with ``dims``, or by the shapes of the inputs.
+    The shapes of all tensors are those of the file. If it leaves the first axis open, that is ``batch``: 1, for which
+    the file states shapes, unless ``dims`` or the shapes of the inputs say otherwise. Other open axes are symbols with
+    the name of their input and axis, ``x_1``; shapes of results follow from these.
 
     Args:
         recorder: receives the calls.
         model: the path of a file.
         inputs: shapes of the inputs in order or by name; they may give sizes to open axes only.
-        dims: sizes of the axes that the file leaves open, ``{"batch": 8}``.
+        dims: sizes of the axes that the file leaves open, ``{"batch": 8}``; ``{"batch": "batch"}`` is a symbol.
         trips: how often loops run whose number of runs depends on data; default: a symbol for each.
 
     Raises:
@@ -49,58 +52,27 @@ def estimate(
     with in_file(name := fspath(model)):
         read = read_model(name)
         recorder.frameworks["tflite"] = f"schema {read.version}"
-        Walker(recording, read, _batch(read.graphs[0], inputs, dims)).run()
+        sizes = OpenSizes(dims, {"batch": 1})
+        shapes = bind_inputs(read.graphs[0], sizes, inputs)
+        if sizes.assumed:
+            recorder.assume(OF_ONE)
+        Walker(recording, read, sizes, shapes).run()
+        sizes.check()
 
 
-def _batch(graph: Graph, inputs: Any, dims: Mapping[str, int] | None) -> Dim:
-    """Return the size of the first axis where the file leaves it open; 1 if it is open nowhere.
-
-    Raises:
-        CostError: if another axis is open, or if sizes do not fit the file.
-    """
-    given = _given(graph, inputs)
-    if dims is not None and (extra := [name for name in dims if name != "batch"]):
-        raise CostError(unknown("dimension", extra, ["batch"]))
-    open_inputs = [graph.tensors[index] for index in graph.inputs if graph.tensors[index].open_axes]
-    for tensor in open_inputs:
-        if tensor.open_axes != (0,):
-            raise CostError(
-                f"input {tensor.name!r} has the shape {_text(tensor)}: only the first axis may be open. Convert the "
-                "model with fixed sizes"
-            )
-    sizes = {shape[0] for index, shape in given.items() if graph.tensors[index].open_axes}
-    sizes |= {dims["batch"]} if dims else set()
-    if not open_inputs:
-        if dims:
-            raise CostError("the file leaves no dimension open, so that dims cannot be given")
-        return 1
-    if len(sizes) > 1:
-        raise CostError(f"the first axis has several sizes: {', '.join(map(str, sizes))}")
-    (size,) = sizes or {symbol_of("batch")}
-    if not isinstance(size, int):
-        return size
-    if size < 0:
-        raise CostError(f"batch must be 0 or more (got {size})")
-    return size
-
-
-def _given(graph: Graph, inputs: Any) -> dict[int, tuple[Any, ...]]:
-    """Return the shapes that the user gives, by the tensor.
+def bind_inputs(graph: Graph, sizes: OpenSizes, given: Any) -> dict[int, Shape]:
+    """Return the shapes of the inputs of a graph by the tensor.
 
     Raises:
-        CostError: if an input does not exist, or a size differs from that of the file.
+        CostError: if sizes do not fit the file.
     """
-    names = [graph.tensors[index].name for index in graph.inputs]
-    shapes = {graph.inputs[position]: shape for position, shape in given_shapes(names, inputs).items()}
-    for index, shape in shapes.items():
-        tensor = graph.tensors[index]
-        pairs = zip(tensor.shape, shape, strict=False)
-        fixed = [pair for axis, pair in enumerate(pairs) if axis not in tensor.open_axes]
-        if len(shape) != len(tensor.shape) or any(expected != size for expected, size in fixed):
-            raise CostError(f"input {tensor.name!r} has the shape {_text(tensor)} in the file (got {tuple(shape)})")
-    return shapes
-
-
-def _text(tensor: TensorInfo) -> str:
-    sizes = ("?" if axis in tensor.open_axes else str(size) for axis, size in enumerate(tensor.shape))
-    return f"({', '.join(sizes)})"
+    tensors = [graph.tensors[index] for index in graph.inputs]
+    stated = [
+        (each.name, tuple(None if i in each.open_axes else size for i, size in enumerate(each.shape)))
+        for each in tensors
+    ]
+    found = sizes.bind(stated, given, lambda name, axis: f"{name}_{axis}" if axis else "batch")
+    batches = {shape[0] for each, shape in zip(tensors, found, strict=True) if 0 in each.open_axes}
+    if len(batches) > 1:
+        raise CostError(f"the first axis has several sizes: {', '.join(sorted(map(str, batches)))}")
+    return dict(zip(graph.inputs, found, strict=True))

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import tflite
+
 from costcore.graphs import GraphValue
 
 from .model import Graph, OperatorInfo
+
+JOINS = ("LOGICAL_AND", "STABLEHLO_AND")
+ORDERS = ("LESS", "STABLEHLO_COMPARE")
+LESS = tflite.StablehloComparisonDirection.STABLEHLO_COMPARISON_DIRECTION_LT
 
 
 def counted_trips(condition: Graph, body: Graph, given: Sequence[GraphValue]) -> int | None:
@@ -20,9 +26,11 @@ def counted_trips(condition: Graph, body: Graph, given: Sequence[GraphValue]) ->
     waiting, counts = [*condition.outputs], []
     while waiting:
         operator = producers.pop(waiting.pop(), None)
-        if operator is None or operator.name not in ("LESS", "LOGICAL_AND"):
+        if operator is None or operator.name not in (*JOINS, *ORDERS):
             return None
-        if operator.name == "LOGICAL_AND":
+        if operator.name == "STABLEHLO_COMPARE" and operator.options.get("ComparisonDirection") != LESS:
+            return None
+        if operator.name in JOINS:
             waiting += operator.inputs
         else:
             counts.append(_trips_below(operator, condition, body, given))
@@ -41,7 +49,7 @@ def _trips_below(less: OperatorInfo, condition: Graph, body: Graph, given: Seque
     steps = [
         body.tensors[i].data
         for operator in body.operators
-        if operator.name == "ADD"
+        if operator.name in ("ADD", "STABLEHLO_ADD")
         and operator.outputs == (body.outputs[place],)
         and body.inputs[place] in operator.inputs
         for i in operator.inputs

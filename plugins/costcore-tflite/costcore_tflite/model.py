@@ -28,6 +28,9 @@ MOST_VALUES = 1024
 
 MOST_AXES = 64
 
+MOST_RAW = 16
+"""The most integers that are read of options in a format of their own."""
+
 DTYPES: Mapping[int, str] = {
     tflite.TensorType.FLOAT32: "float32",
     tflite.TensorType.FLOAT16: "float16",
@@ -274,19 +277,25 @@ def _plain(options: Any, counted: Callable[[int], range]) -> dict[str, Any]:
     return found
 
 
-def _custom_options(operator: Any, counted: Callable[[int], range]) -> dict[str, int]:
-    """Return the integers among the options of a custom operator; none if they are in a format of its own."""
+def _custom_options(operator: Any, counted: Callable[[int], range]) -> dict[str, Any]:
+    """Return the integers and truth values among the options of a custom operator."""
     if operator.CustomOptionsLength() == 0:
         return {}
     try:
         root = flexbuffers.GetRoot(bytearray(operator.CustomOptionsAsNumpy().tobytes()))
         if not root.IsMap:
-            return {}
+            return _raw_options(operator)
         keys, values = root.AsMap.Keys, root.AsMap.Values
         pairs = ((keys[i].AsKey, values[i]) for i in counted(len(values)))
-        return {str(key): int(value.AsInt) for key, value in pairs if value.IsInt}
+        return {str(key): int(value.AsInt) for key, value in pairs if value.IsInt or value.IsBool}
     except (struct.error, AssertionError, AttributeError, IndexError, TypeError, ValueError):
-        return {}
+        return _raw_options(operator)
+
+
+def _raw_options(operator: Any) -> dict[str, Any]:
+    """Return the first integers of options that are a structure in C, under the name ``raw``."""
+    content = operator.CustomOptionsAsNumpy().tobytes()[: 4 * MOST_RAW]
+    return {"raw": struct.unpack(f"<{len(content) // 4}i", content[: len(content) // 4 * 4])}
 
 
 def _text(value: bytes | None) -> str:

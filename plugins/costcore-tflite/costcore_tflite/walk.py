@@ -9,18 +9,33 @@ from typing import Any
 from costcore.errors import CostError
 from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place
 from costcore.graphs.graph import REAL
-from costcore.numbers import Dim
+from costcore.graphs.shapes import OpenSizes, Shape
+from costcore.numbers import Dim, as_dim, is_symbolic
 
 from .loops import counted_trips
 from .model import Graph, Model, OperatorInfo, TensorInfo
 from .rows.table import SIGNATURES, WITHOUT_RESULT
 from .scratch import scratch_of
+from .shapes import Found, data_of, shapes_of
 
 UNPACKED = {"DEQUANTIZE": "stored in a smaller type", "DENSIFY": "stored without their zeros"}
 """Operators on constants that the runtime runs once, before the first pass: what the constants are."""
 
-NPU = "ethos-u"
-"""The custom operator in which the compiler Vela hides what the NPU runs."""
+NPUS = frozenset(("ethos-u", "edgetpu-custom-op", "DISPATCH_OP", "NeutronGraph"))
+"""Custom operators in which compilers hide what an NPU runs: Vela, that of the Edge TPU, LiteRT's, and Neutron."""
+
+
+WITHOUT_SHAPES = frozenset(("TFLite_Detection_PostProcess",))
+"""Custom operators whose results have no shape in files."""
+
+RUNS_GRAPHS = frozenset(("CALL", "IF", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE", "WHILE"))
+"""Operators whose results are those of a graph."""
+
+LARGEST = 2**40
+"""No axis is larger."""
+
+JOINS = ("UpdateComputationSubgraphIndex", "BodySubgraphIndex")
+"""Options with the graph that joins two elements."""
 
 
 class Quantized(GraphValue):
@@ -29,9 +44,11 @@ class Quantized(GraphValue):
     Attributes:
         scale: its scales, a constant; None if it is not quantized.
         zero_point: its zero points; None if all are 0.
+        is_fixed: whether the file states all sizes, or they were found at once.
     """
 
-    __slots__ = ("scale", "zero_point")
+    __slots__ = ("is_fixed", "scale", "zero_point")
+    is_fixed: bool
     scale: GraphValue | None
     zero_point: GraphValue | None
 
@@ -42,15 +59,10 @@ class Quantized(GraphValue):
 
 
 def value_of(tensor: TensorInfo, batch: Dim) -> Quantized:
-    """Return the value of a tensor of a file. Its size in an open axis is a multiple of the batch.
-
-    Raises:
-        CostError: if the file leaves several of its axes open.
-    """
-    if len(tensor.open_axes) > 1:
-        raise CostError(f"tensor {tensor.name!r} has several open axes. Convert the model with fixed sizes")
+    """Return the value of a tensor of a file. Its size in an open axis is a multiple of the batch."""
     shape = tuple(batch * size if i in tensor.open_axes else size for i, size in enumerate(tensor.shape))
     value = Quantized(shape, tensor.dtype, tensor.name, tensor.is_stored, tensor.data)
+    value.is_fixed = not tensor.open_axes
     counts = () if tensor.scales == 1 else (tensor.scales,)
     value.scale = GraphValue(counts, "float32", is_stored=True) if tensor.scales else None
     value.zero_point = GraphValue((), tensor.dtype, is_stored=True) if tensor.has_zero_point else None
@@ -63,16 +75,26 @@ class Walker:
     Args:
         recording: receives the calls.
         model: the file.
-        batch: size of the axes that the file leaves open.
+        sizes: the sizes that the file leaves open.
+        shapes: the shapes of the inputs, by the tensor.
     """
 
-    def __init__(self, recording: GraphRecording, model: Model, batch: Dim) -> None:
-        self._recording, self._model, self._batch = recording, model, batch
+    def __init__(self, recording: GraphRecording, model: Model, sizes: OpenSizes, shapes: Mapping[int, Shape]) -> None:
+        self._recording, self._model, self._sizes, self._shapes = recording, model, sizes, shapes
+        graph = model.graphs[0]
+        batches = [shapes[index][0] for index in graph.inputs if graph.tensors[index].open_axes[:1] == (0,)]
+        self._batch: Dim = batches[0] if batches else 1
+        # the file states shapes for a batch of one: with it alone open, other sizes are multiples of it
+        tensors = [tensor for each in model.graphs for tensor in each.tensors]
+        are_batches = all(graph.tensors[index].open_axes in ((), (0,)) for index in graph.inputs)
+        self._follows = not are_batches or any(len(tensor.open_axes) > 1 for tensor in tensors)
 
     def run(self) -> None:
         """Record the first graph, which is the model."""
         graph = self._model.graphs[0]
         values = self._values(graph)
+        for index, shape in self._shapes.items():
+            values[index].shape = shape
         self._walk(graph, values, Place())
         ends = ([values[i] for i in side] for side in (graph.inputs, graph.outputs))
         self._recording.finish(*ends)
@@ -98,8 +120,54 @@ class Walker:
         for position, operator in enumerate(graph.operators):
             inputs = [None if i < 0 else values[i] for i in operator.inputs]
             outputs = [values[i] for i in operator.outputs]
+            if self._follows or operator.name in WITHOUT_SHAPES:
+                self._follow(operator, inputs, [graph.tensors[i] for i in operator.outputs], outputs)
             if not self._is_control_flow(operator, inputs, outputs, place):
                 self._record(operator, inputs, outputs, place, f"operator {position} of graph {graph.name or 0!r}")
+
+    def _follow(
+        self,
+        operator: OperatorInfo,
+        inputs: Sequence[Quantized | None],
+        tensors: Sequence[TensorInfo],
+        outputs: Sequence[Quantized],
+    ) -> None:
+        """Give results with open axes the sizes that follow from the operands; others are symbols of their tensor."""
+        if operator.name in RUNS_GRAPHS:
+            return  # known after these
+        shapes = shapes_of(operator, inputs)
+        for tensor, value, found in zip(tensors, outputs, shapes, strict=True):
+            if not value.is_fixed or (not tensor.shape and operator.name in WITHOUT_SHAPES):
+                value.shape = self._completed(tensor, found)
+        if outputs and outputs[0].ndim <= 2:
+            data_of(operator, inputs, outputs[0])
+
+    def _completed(self, tensor: TensorInfo, found: Found | None) -> Shape:
+        """Return the shape of a tensor, in which found sizes replace open ones.
+
+        Raises:
+            CostError: if a size is no size.
+        """
+        stated: Found = [None if i in tensor.open_axes else size for i, size in enumerate(tensor.shape)]
+        if found is not None and len(found) == len(stated):
+            stated = [new if old is None else old for old, new in zip(stated, found, strict=True)]
+        elif found is not None and not stated:
+            stated = found
+        names = {i: f"{tensor.name}_{i}" for i, size in enumerate(stated) if size is None}
+        sizes = tuple(self._sizes(names[i]) if size is None else as_dim(size) for i, size in enumerate(stated))
+        if any(not is_symbolic(size) and not 0 <= size <= LARGEST for size in sizes):
+            raise CostError(f"tensor {tensor.name!r} has the shape {sizes}")
+        if names:
+            shown = ", ".join(str(sizes[i]) for i in names)
+            self._recording.recorder.assume(f"the shape of {tensor.name!r} depends on data: {shown}. Give with dims=…")
+        return sizes
+
+    def _returned(self, outputs: Sequence[Quantized], inner: Sequence[GraphValue]) -> Sequence[Quantized]:
+        """Return the results of an operator that runs a graph, with the shapes of what this returns."""
+        if self._follows:
+            for value, made in zip(outputs, inner, strict=False):
+                value.shape = made.shape
+        return outputs
 
     def _record(
         self,
@@ -118,13 +186,14 @@ class Walker:
                 value.is_stored = True
             self._recording.note(f"constants are {UNPACKED[operator.name]}, and unpacked once before the first pass")
             return
-        if operator.name == NPU:
+        if operator.name in NPUS:
             self._recording.note(
-                f"{NPU} hides the part that was compiled for an NPU: count the file from before that compiler"
+                f"{operator.name} hides the part that was compiled for an NPU: count the file from before that compiler"
             )
         arguments = {**operator.options, "inputs": list(inputs), "outputs": dict(enumerate(outputs))}
-        if "UpdateComputationSubgraphIndex" in operator.options:
-            update = self._graph(operator.options["UpdateComputationSubgraphIndex"])
+        joined = next((operator.options[name] for name in JOINS if name in operator.options), None)
+        if joined is not None:
+            update = self._graph(joined)
             arguments["update"] = tuple(each.name for each in update.operators)
         name = outputs[0].name if outputs else ""
         scratch = scratch_of(operator.name, inputs, outputs)
@@ -140,12 +209,12 @@ class Walker:
     ) -> bool:
         """Record the graphs that an operator runs; return False if it runs none."""
         options, given = operator.options, [value for value in inputs if value is not None]
-        if operator.name == "WHILE":
+        if operator.name in ("WHILE", "STABLEHLO_WHILE"):
             self._loop(options, given, outputs, place)
         elif operator.name == "IF":
             sides = {"then": options["ThenSubgraphIndex"], "else": options["ElseSubgraphIndex"]}
             walks = {name: partial(self._inner, index, given[1:]) for name, index in sides.items()}
-            self._recording.branch("IF", walks, place, given, lambda _: outputs)
+            self._recording.branch("IF", walks, place, given, partial(self._returned, outputs))
         elif operator.name == "CALL_ONCE":
             self._recording.note("CALL_ONCE prepares the model before the first pass and is not counted")
         elif operator.name == "CALL":
@@ -156,22 +225,27 @@ class Walker:
             return False
         return True
 
-    def _call(self, index: int, given: Sequence[GraphValue], outputs: Sequence[GraphValue], place: Place) -> None:
+    def _call(self, index: int, given: Sequence[GraphValue], outputs: Sequence[Quantized], place: Place) -> None:
         """Record a graph once, with the values that it is given and returns."""
         flow = self._recording.dataflow
         first = flow.new_id()
-        flow.end_of(first, self._graph(index).name, self._inner(index, given, place), outputs)
+        inner = self._inner(index, given, place)
+        flow.end_of(first, self._graph(index).name, inner, self._returned(outputs, inner))
 
     def _inner(self, index: int, given: Sequence[GraphValue], place: Place) -> list[Quantized]:
         """Record a graph with the values that it is given; return its results."""
         graph, flow = self._graph(index), self._recording.dataflow
         values = self._values(graph)
+        if self._follows:
+            for i, value in zip(graph.inputs, given, strict=False):
+                if graph.tensors[i].open_axes:
+                    values[i].shape = value.shape
         flow.start_of(flow.new_id(), graph.name, given, [values[i] for i in graph.inputs])
         self._walk(graph, values, place)
         return [values[i] for i in graph.outputs]
 
     def _loop(
-        self, options: Mapping[str, Any], given: Sequence[GraphValue], outputs: Sequence[GraphValue], place: Place
+        self, options: Mapping[str, Any], given: Sequence[GraphValue], outputs: Sequence[Quantized], place: Place
     ) -> None:
         """Record the condition and the body of a loop, as often as they run."""
         condition, body = self._graph(options["CondSubgraphIndex"]), self._graph(options["BodySubgraphIndex"])

@@ -143,5 +143,11 @@ def _operator(builder: Any, operator: Op, names: list[str]) -> int:
     if operator.kind:
         side = "BuiltinOptions" if hasattr(tflite.BuiltinOptions, operator.kind) else "BuiltinOptions2"
         kind = getattr(getattr(tflite, side), operator.kind)
-        settings = {f"{side}Type": kind, side: table(builder, operator.kind, **operator.options)}
+        options = {
+            name: vector(builder, value, getattr(tflite, f"{operator.kind}Start{name}Vector"), "PrependInt64")
+            if isinstance(value, tuple)
+            else value
+            for name, value in operator.options.items()
+        }
+        settings = {f"{side}Type": kind, side: table(builder, operator.kind, **options)}
     return table(builder, "Operator", OpcodeIndex=names.index(operator.name), **lists, **settings)

@@ -3,8 +3,10 @@
 import pytest
 import tflite
 from build import G, Op, T, model
+from flatbuffers import flexbuffers
 
 from costcore import CostWarning, estimate
+from costcore_tflite.custom import ROWS as CUSTOM_ROWS
 from costcore_tflite.rows.table import NOT_PRICED, ROWS, WALKED
 
 RELU, RELU6 = tflite.ActivationFunctionType.RELU, tflite.ActivationFunctionType.RELU6
@@ -212,9 +214,133 @@ def test_attributes(operator, tensors, attributes):
     assert {name: found.get(name) for name in attributes} == attributes
 
 
+def _weights(count, *shape):
+    return [T(shape, stored=True)] * count
+
+
+_DIRECTION = [*_weights(1, 4, 3), *_weights(1, 4, 4), *_weights(1, 4), T((1, 4))]
+WINDOW = {"WindowDimensions": (1, 3, 3, 1), "WindowStrides": (1, 2, 2, 1), "BodySubgraphIndex": 1}
+DOT = {"LhsBatchingDimensions": (0,), "RhsBatchingDimensions": (0,), "LhsContractingDimensions": (2,)}
+CONV = {
+    "WindowStrides": (1, 1),
+    "InputFeatureDimension": 3,
+    "InputSpatialDimensions": (1, 2),
+    "KernelInputFeatureDimension": 2,
+    "KernelOutputFeatureDimension": 3,
+    "KernelSpatialDimensions": (0, 1),
+    "OutputFeatureDimension": 3,
+    "OutputSpatialDimensions": (1, 2),
+    "FeatureGroupCount": 1,
+}
+REDUCE = {"Dimensions": (1,), "BodySubgraphIndex": 1}
+MAXIMUM = G([T(()), T(()), T(())], [Op("STABLEHLO_MAXIMUM", (0, 1), (2,))], [0, 1], [2])
+ADD = G([T(()), T(()), T(())], [Op("STABLEHLO_ADD", (0, 1), (2,))], [0, 1], [2])
+
+FURTHER = {
+    # 3 x 3 x 2 results of 9 elements each, joined by 8 comparisons
+    "STABLEHLO_REDUCE_WINDOW": (
+        [T((1, 7, 7, 2)), T((), stored=True), T((1, 3, 3, 2))],
+        "StablehloReduceWindowOptions",
+        WINDOW,
+        MAXIMUM,
+        ("window_reduce", 0, 18 * 8),
+    ),
+    # the same with the window as an operand; 4 is MAXIMUM
+    "REDUCE_WINDOW": (
+        [T((1, 7, 7, 2)), T((), stored=True), T((4,), "int32", data=(1, 3, 3, 1)), T((1, 3, 3, 2))],
+        "ReduceWindowOptions",
+        {"ReduceFunction": 4},
+        MAXIMUM,
+        ("window_reduce", 0, 18 * 8),
+    ),
+    # 2 x 3 x 5 results of 4 products
+    "STABLEHLO_DOT_GENERAL": (
+        [T((2, 3, 4)), T((2, 5, 4)), T((2, 3, 5))],
+        "StablehloDotGeneralOptions",
+        {**DOT, "RhsContractingDimensions": (2,)},
+        ADD,
+        ("einsum", 120, 120),
+    ),
+    # 4 x 4 places of 5 outputs, 3 x 3 x 2 products
+    "STABLEHLO_CONVOLUTION": (
+        [T((1, 6, 6, 2)), T((3, 3, 2, 5), stored=True), T((1, 4, 4, 5))],
+        "StablehloConvolutionOptions",
+        CONV,
+        ADD,
+        ("conv", 80 * 18, 80 * 18),
+    ),
+    "STABLEHLO_REDUCE": (
+        [T((2, 6)), T((), stored=True), T((2,))],
+        "StablehloReduceOptions",
+        REDUCE,
+        ADD,
+        ("reduce_sum", 0, 2 * 5),
+    ),
+    "STABLEHLO_COMPARE": ([T((2, 6)), T((2, 6)), T((2, 6), "bool")], "", {}, ADD, ("less", 0, 12)),
+    # two directions of 5 steps: 4 gates of 4 units over 3 inputs and 4 states
+    "BIDIRECTIONAL_SEQUENCE_RNN": (
+        [T((1, 5, 3)), *(*_DIRECTION, *_DIRECTION), T((1, 5, 8))],
+        "BidirectionalSequenceRNNOptions",
+        {"MergeOutputs": True},
+        ADD,
+        ("rnn", 2 * 5 * 4 * 7, None),
+    ),
+    # boxes of 6 anchors, 16 FLOPs each; the better of 2 classes; 6 x 3 cmp of a sort; 3 x 6 - 6 = 9 pairs at most
+    "TFLite_Detection_PostProcess": (
+        [T((1, 6, 4)), T((1, 6, 2)), T((6, 4), stored=True), T((1, 3, 4))],
+        "",
+        {"max_detections": 3},
+        ADD,
+        ("ssd_postprocess", 0, 6 * 16 + 6 + 18 + 12 * 19),
+    ),
+    "Convolution2DTransposeBias": (
+        [T((1, 4, 4, 2)), T((3, 2, 2, 2), stored=True), T((3,), stored=True), T((1, 8, 8, 3))],
+        "",
+        {},
+        ADD,
+        ("conv_transpose", 4 * 4 * 2 * 12, None),
+    ),
+    "FlexErf": ([T((2, 6)), T((2, 6))], "", {}, ADD, ("erf", 0, None)),
+}
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_further_operators(name):
+    tensors, kind, options, body, (op, macs, flops) = FURTHER[name]
+    custom = b""
+    if options and not kind:
+        builder = flexbuffers.Builder()
+        builder.MapFromElements(options)
+        custom = bytes(builder.Finish())
+    operator = Op(name, range(len(tensors) - 1), (len(tensors) - 1,), kind, options if kind else {}, custom)
+    inputs = [i for i, tensor in enumerate(tensors[:-1]) if not tensor.stored and tensor.data is None]
+    report = estimate(model(G(tensors, [operator], inputs, [len(tensors) - 1]), body))
+    (found,) = report.layer_report.values()
+    assert (report.status, found["op"], found["macs"]) == ("complete", op, macs)
+    assert flops is None or found["flops"] == flops
+
+
+def test_a_bidirectional_lstm():
+    """5 steps, two directions of 4 gates: 4 units over 3 inputs and 4 states."""
+    one = [*_weights(4, 4, 3), *_weights(4, 4, 4), *[None] * 3, *_weights(4, 4), None, None]
+    operands = [T((1, 5, 3)), *one, *one, *[T((1, 4))] * 4]
+    tensors = [each for each in operands if each is not None]
+    numbers = iter(range(len(tensors)))
+    inputs = [-1 if each is None else next(numbers) for each in operands]
+    tensors.append(T((1, 5, 8)))
+    options = {"MergeOutputs": True}
+    operator = Op(
+        "BIDIRECTIONAL_SEQUENCE_LSTM", inputs, (len(tensors) - 1,), "BidirectionalSequenceLSTMOptions", options
+    )
+    given = [i for i, tensor in enumerate(tensors[:-1]) if not tensor.stored]
+    report = estimate(model(G(tensors, [operator], given, [len(tensors) - 1])))
+    assert (report.total_report["macs"], report.status) == (2 * 5 * 4 * 4 * 7, "complete")
+
+
 def test_every_builtin_operator_has_a_row_or_a_reason():
     names = {name for name, number in vars(tflite.BuiltinOperator).items() if isinstance(number, int)}
-    priced = {rule.native.removeprefix("tflite::") for rule in ROWS if not rule.native.startswith("tflite::Signal")}
+    custom = {rule.native for rule in CUSTOM_ROWS}
+    priced = {rule.native.removeprefix("tflite::") for rule in ROWS if rule.native not in custom}
     assert priced <= names
     assert names - priced - WALKED == set(NOT_PRICED)
     assert not priced & set(NOT_PRICED)

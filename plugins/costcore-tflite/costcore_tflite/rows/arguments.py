@@ -26,6 +26,16 @@ LIMITS = ("relu", "relu6", "hard_tanh")
 TO_CHANNELS_FIRST = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
 
 
+JOINED: Mapping[tuple[str, ...], str] = {
+    (): "none",
+    **dict.fromkeys((("ADD",), ("STABLEHLO_ADD",)), "add"),
+    **dict.fromkeys((("MUL",), ("STABLEHLO_MULTIPLY",)), "mul"),
+    **dict.fromkeys((("MAXIMUM",), ("STABLEHLO_MAXIMUM",)), "max"),
+    **dict.fromkeys((("MINIMUM",), ("STABLEHLO_MINIMUM",)), "min"),
+}
+"""What joins an element and its update, by the operators of the graph that does; none replaces the element."""
+
+
 def numbers(a: Arguments, position: int) -> tuple[int, ...] | None:
     """Return the elements of a small constant operand; None if they are not known."""
     value = given(a, position)

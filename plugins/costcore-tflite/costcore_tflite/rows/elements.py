@@ -8,7 +8,18 @@ from typing import Any
 from costcore.graphs.graph import XS, X, operand
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import activation, axes_of, axis_of, constant, has_activation, is_quantized, numbers, quantization, row
+from .arguments import (
+    JOINED,
+    activation,
+    axes_of,
+    axis_of,
+    constant,
+    has_activation,
+    is_quantized,
+    numbers,
+    quantization,
+    row,
+)
 
 UNARY: Mapping[str, str] = {
     **{
@@ -86,6 +97,14 @@ REDUCTIONS: Mapping[str, str] = {
     "REDUCE_PROD": "prod",
 }
 
+REDUCED: Mapping[str, str] = {
+    "add": "reduce_sum",
+    "mul": "reduce_prod",
+    "max": "reduce_max",
+    "min": "reduce_min",
+}
+"""Reductions by what joins two elements."""
+
 SEGMENTS: Mapping[str, str] = {
     "SEGMENT_SUM": "sum",
     "UNSORTED_SEGMENT_MAX": "max",
@@ -158,6 +177,16 @@ ROWS: tuple[Row, ...] = (
     ),
     row("NON_MAX_SUPPRESSION_V4", "non_max_suppression", {"x0": operand(0), "x1": operand(1)}),
     row("NON_MAX_SUPPRESSION_V5", "non_max_suppression", {"x0": operand(0), "x1": operand(1)}),
+    row("STABLEHLO_COMPARE", "less", XS),
+    Row(
+        "tflite::STABLEHLO_REDUCE",
+        lambda a: REDUCED[JOINED[a["update"]]],
+        X,
+        {"axis": lambda a: tuple(map(int, a.get("Dimensions", ()))), "keepdims": lambda a: False},
+        when=lambda a: JOINED.get(a.get("update", ("?",)), "none") in REDUCED,
+        ops=tuple(REDUCED.values()),
+    ),
+    row("STABLEHLO_RNG_BIT_GENERATOR", "random", {}),
     row("RANDOM_UNIFORM", "random", {}),
     row("RANDOM_STANDARD_NORMAL", "normal", {}),
     row("MULTINOMIAL", "multinomial", X),

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from costcore.graphs.graph import XS, X, given, operand
 from costcore.translate import Arguments, Row
 
-from .arguments import activation, axis_of, has_activation, numbers, row
+from .arguments import JOINED, activation, axis_of, has_activation, numbers, row
 from .products import is_learned_table
-
-REDUCTIONS: Mapping[tuple[str, ...], str] = {
-    (): "none",
-    **dict.fromkeys((("ADD",), ("STABLEHLO_ADD",)), "add"),
-    **dict.fromkeys((("MUL",), ("STABLEHLO_MULTIPLY",)), "mul"),
-    **dict.fromkeys((("MAXIMUM",), ("STABLEHLO_MAXIMUM",)), "max"),
-    **dict.fromkeys((("MINIMUM",), ("STABLEHLO_MINIMUM",)), "min"),
-}
-"""What joins an element and its update, by the operators of the graph that does; none replaces the element."""
 
 
 def _widths(a: Arguments) -> Any:
@@ -92,6 +82,9 @@ ROWS: tuple[Row, ...] = (
     Row("tflite::PADV2", "pad", X, {"mode": lambda a: "constant", **PADDED}),
     Row("tflite::MIRROR_PAD", "pad", X, {"mode": lambda a: "reflect", **PADDED}),
     row("STABLEHLO_PAD", "pad", X, mode=lambda a: "constant"),
+    row("DILATE", "pad", X, mode=lambda a: "constant"),
+    row("BROADCAST_ARGS", "maximum", XS),
+    row("STABLEHLO_GATHER", "gather", {"x": operand(0), "indices": operand(1)}),
     Row("tflite::SLICE", "slice", X, SLICE),
     Row("tflite::STRIDED_SLICE", "slice", X, SLICE),
     row("STABLEHLO_SLICE", "slice", X),
@@ -136,8 +129,8 @@ ROWS: tuple[Row, ...] = (
         "tflite::STABLEHLO_SCATTER",
         "scatter_nd",
         {"x": operand(0), "indices": operand(1), "updates": operand(2)},
-        {"reduction": lambda a: REDUCTIONS[a["update"]]},
-        when=lambda a: a.get("update") in REDUCTIONS,
+        {"reduction": lambda a: JOINED[a["update"]]},
+        when=lambda a: a.get("update") in JOINED,
     ),
     row("STABLEHLO_SORT", "sort", {"x": operand(0), "x*": lambda a: a["inputs"][1:]}, axis="Dimension"),
     row("SPARSE_TO_DENSE", "to_dense", {"x": operand(2)}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from costcore.graphs.graph import given, operand
+from costcore.graphs.graph import XS, given, operand
 from costcore.ir import prod
 from costcore.translate import Arguments, Row
 
@@ -63,6 +63,14 @@ LSTM = {
 }
 """Operands of an LSTM of TensorFlow Lite. Gates have weights of their own."""
 
+BOTH = {
+    "x": operand(0),
+    "w*": lambda a: [*_lstm_part(1, 8)(a), *_lstm_part(18, 8)(a)],
+    "w_peephole*": lambda a: [*_lstm_part(9, 3)(a), *_lstm_part(26, 3)(a)],
+    "b*": lambda a: [*_lstm_part(12, 4)(a), *_lstm_part(29, 4)(a)],
+}
+"""Operands of an LSTM of two directions."""
+
 RNN = {"x": operand(0), "w0": operand(1), "w1": operand(2), "b0": operand(3), "h0": operand(4)}
 
 
@@ -70,6 +78,24 @@ def _steps(a: Arguments) -> Any:
     """Return the input of a recurrent layer with its steps first."""
     x = a["inputs"][0]
     return x if a.get("TimeMajor") or x.ndim < 3 else x.permuted(1, 0, 2)
+
+
+def _letters(a: Arguments) -> str:
+    """Return the equation of a product of any axes: batches, the axes of each side, and what is summed up."""
+    left, right = (given(a, i) for i in (0, 1))
+    names = iter("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" * 3)
+    of_left = {i: next(names) for i in range(left.ndim)}
+    pairs = zip(
+        (*a.get("LhsBatchingDimensions", ()), *a.get("LhsContractingDimensions", ())),
+        (*a.get("RhsBatchingDimensions", ()), *a.get("RhsContractingDimensions", ())),
+        strict=False,
+    )
+    shared = {int(second): of_left.get(int(first), "") for first, second in pairs}
+    of_right = {i: shared.get(i) or next(names) for i in range(right.ndim)}
+    summed = {of_left.get(int(i)) for i in a.get("LhsContractingDimensions", ())}
+    batch = [of_left.get(int(i), "") for i in a.get("LhsBatchingDimensions", ())]
+    free = [name for name in (*of_left.values(), *of_right.values()) if name not in (*summed, *batch)]
+    return f"{''.join(of_left.values())},{''.join(of_right.values())}->{''.join((*batch, *dict.fromkeys(free)))}"
 
 
 ROWS: tuple[Row, ...] = (
@@ -106,6 +132,24 @@ ROWS: tuple[Row, ...] = (
             outputs=lambda a, values: values[-1:],
         )
         for native in ("UNIDIRECTIONAL_SEQUENCE_RNN", "RNN")
+    ),
+    row("STABLEHLO_DOT_GENERAL", "einsum", XS, equation=_letters),
+    Row(
+        "tflite::BIDIRECTIONAL_SEQUENCE_LSTM",
+        "gated_lstm",
+        BOTH,
+        {"steps": lambda a: prod(a["inputs"][0].shape[:-1]), "directions": lambda a: 2},
+        when=lambda a: given(a, 16) is None and given(a, 33) is None,
+    ),
+    Row(
+        "tflite::BIDIRECTIONAL_SEQUENCE_RNN",
+        "rnn",
+        {**RNN, "x": _steps, "w2": operand(5), "w3": operand(6), "b1": operand(7)},
+        {
+            "hidden": lambda a: a["inputs"][1].shape[0],
+            "bidirectional": lambda a: True,
+            "activation": lambda a: "relu" if a.get("FusedActivationFunction") == 1 else "tanh",
+        },
     ),
     row(
         "SVDF",

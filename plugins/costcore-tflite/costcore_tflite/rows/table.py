@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from costcore.translate import Row
 
-from .. import signal
+from .. import custom
 from . import elements, movement, products, windows
 
-ROWS: tuple[Row, ...] = (*windows.ROWS, *products.ROWS, *elements.ROWS, *movement.ROWS, *signal.ROWS)
+ROWS: tuple[Row, ...] = (*windows.ROWS, *products.ROWS, *elements.ROWS, *movement.ROWS, *custom.ROWS)
 
 SIGNATURES: Mapping[str, tuple[int | None, ...]] = {
     **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), (4, 4)),
@@ -23,11 +23,17 @@ SIGNATURES: Mapping[str, tuple[int | None, ...]] = {
     **dict.fromkeys(("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN"), (None, 2, 2)),
     **dict.fromkeys(("BATCH_MATMUL", "DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP", "GATHER", "GATHER_ND"), (None, None)),
     **dict.fromkeys(("SPLIT", "PRELU"), (None, None)),
+    **dict.fromkeys(("DILATE", "STABLEHLO_DOT_GENERAL", "STABLEHLO_GATHER"), (None, None)),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": (3,),
+    "BIDIRECTIONAL_SEQUENCE_RNN": (3, 2, 2, 1, None, 2, 2, 1),
+    "REDUCE_WINDOW": (None, None, None),
+    **dict.fromkeys(("STABLEHLO_COMPARE", "STABLEHLO_CONVOLUTION"), (None, None)),
     **dict.fromkeys(("ASSIGN_VARIABLE", "MATRIX_SET_DIAG", "REVERSE_SEQUENCE", "SCATTER_ND"), (None, None)),
     **dict.fromkeys(("STABLEHLO_DYNAMIC_SLICE", "STABLEHLO_DYNAMIC_UPDATE_SLICE"), (None, None)),
     **dict.fromkeys(("SELECT", "SELECT_V2", "SPARSE_TO_DENSE", "STABLEHLO_CLAMP", "STABLEHLO_SCATTER"), (None,) * 3),
     **dict.fromkeys(("FILL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "RANGE", "STABLEHLO_IOTA", "VAR_HANDLE"), ()),
-    **signal.SIGNATURES,
+    "STABLEHLO_RNG_BIT_GENERATOR": (),
+    **custom.SIGNATURES,
 }
 """The operands that an operator needs at least: the number of axes of each, None for any. All others need one."""
 
@@ -37,17 +43,13 @@ LEARNED_BY = frozenset(("ADD", "SUB", "MUL", "DIV", "GATHER", "BATCH_MATMUL", "E
 WITHOUT_RESULT = frozenset(("ASSIGN_VARIABLE", "CALL_ONCE", "HASHTABLE_IMPORT"))
 """Operators that need not have a result."""
 
-WALKED = frozenset(("CALL", "CALL_ONCE", "DENSIFY", "IF", "STABLEHLO_COMPOSITE", "WHILE"))
+WALKED = frozenset(("CALL", "CALL_ONCE", "DENSIFY", "IF", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE", "WHILE"))
 """Operators that are followed into their graphs, or unpacked before the first pass."""
 
 NOT_PRICED = {
-    "BIDIRECTIONAL_SEQUENCE_LSTM": "two directions in one operator of 48 operands",
-    "BIDIRECTIONAL_SEQUENCE_RNN": "two directions in one operator",
-    "BROADCAST_ARGS": "arithmetic on shapes",
     "CONCAT_EMBEDDINGS": "no kernel in the runtime",
     "CUSTOM": "each custom operator has a name of its own",
     "DELEGATE": "what a delegate runs is not in the file",
-    "DILATE": "not used by converters",
     "EMBEDDING_LOOKUP_SPARSE": "the work depends on data",
     "HASHTABLE": "tables of strings",
     "HASHTABLE_FIND": "tables of strings",
@@ -56,16 +58,7 @@ NOT_PRICED = {
     "HASHTABLE_SIZE": "tables of strings",
     "LSH_PROJECTION": "the work depends on data",
     "PLACEHOLDER_FOR_GREATER_OP_CODES": "no operator",
-    "REDUCE_WINDOW": "not used by converters",
     "SKIP_GRAM": "text",
-    "STABLEHLO_COMPARE": "rewritten by converters",
-    "STABLEHLO_CONVOLUTION": "rewritten by converters",
     "STABLEHLO_CUSTOM_CALL": "each custom operator has a name of its own",
-    "STABLEHLO_DOT_GENERAL": "rewritten by converters",
-    "STABLEHLO_GATHER": "rewritten by converters",
-    "STABLEHLO_REDUCE": "rewritten by converters",
-    "STABLEHLO_REDUCE_WINDOW": "windows over any axes, joined by a graph",
-    "STABLEHLO_RNG_BIT_GENERATOR": "rewritten by converters",
-    "STABLEHLO_WHILE": "rewritten by converters",
 }
 """Builtin operators without a formula, and why. Their calls are named with their shapes, never counted as zero."""

@@ -7,11 +7,22 @@ from typing import Any
 
 import tflite
 
-from costcore.graphs.graph import operand
-from costcore.ir import is_symbolic
+from costcore.graphs.graph import X, operand
+from costcore.ir import is_symbolic, prod
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import activation, has_activation, image, images, is_hybrid, is_quantized, quantization, row
+from .arguments import (
+    JOINED,
+    activation,
+    has_activation,
+    image,
+    images,
+    is_hybrid,
+    is_quantized,
+    numbers,
+    quantization,
+    row,
+)
 
 WEIGHTS: Mapping[str, tuple[int, ...]] = {
     "CONV_2D": (0, 3, 1, 2),
@@ -124,7 +135,58 @@ def _resize(native: str, mode: str) -> Row:
     )
 
 
+def _ordered(position: int, *names: str) -> Callable[[Arguments], Any]:
+    """Return a source for an operand of a StableHLO convolution with its axes in the order of the formulas."""
+
+    def read(a: Arguments) -> Any:
+        value = a["inputs"][position] if position >= 0 else a["outputs"][0]
+        first, second = (int(a.get(name, 0)) for name in names[:2])
+        axes = [first, second, *map(int, a.get(names[2], ()))]
+        return value.permuted(*axes) if sorted(axes) == list(range(value.ndim)) else value
+
+    return read
+
+
+INPUT = _ordered(0, "InputBatchDimension", "InputFeatureDimension", "InputSpatialDimensions")
+KERNEL = _ordered(1, "KernelOutputFeatureDimension", "KernelInputFeatureDimension", "KernelSpatialDimensions")
+OUTPUT = _ordered(-1, "OutputBatchDimension", "OutputFeatureDimension", "OutputSpatialDimensions")
+
+FUNCTIONS = {1: "add", 2: "mul", 3: "min", 4: "max", 5: "min", 6: "max"}
+"""What REDUCE_WINDOW joins elements with, by its number: sums, products, extremes, all and any."""
+
+
+def _reduced_window(a: Arguments) -> Any:
+    """Return how many elements a window has; one that is not known has the whole of x."""
+    sizes = a.get("WindowDimensions") or numbers(a, 2)
+    return prod(map(int, sizes)) if sizes else a["inputs"][0].size
+
+
 ROWS: tuple[Row, ...] = (
+    Row(
+        "tflite::STABLEHLO_CONVOLUTION",
+        "conv",
+        {"x": INPUT, "w": KERNEL},
+        {
+            "kernel": lambda a: KERNEL(a).shape[2:],
+            "stride": "WindowStrides",
+            "groups": lambda a: max(int(a.get("FeatureGroupCount", 1)), 1),
+        },
+        outputs=lambda a, values: [OUTPUT(a)],
+    ),
+    Row(
+        "tflite::STABLEHLO_REDUCE_WINDOW",
+        "window_reduce",
+        X,
+        {"size": _reduced_window, "join": lambda a: JOINED[a["update"]]},
+        when=lambda a: JOINED.get(a.get("update", ("?",)), "none") != "none",
+    ),
+    Row(
+        "tflite::REDUCE_WINDOW",
+        "window_reduce",
+        X,
+        {"size": _reduced_window, "join": lambda a: FUNCTIONS[a["ReduceFunction"]]},
+        when=lambda a: a.get("ReduceFunction") in FUNCTIONS,
+    ),
     *_convolution("CONV_2D", "conv", 0, 1, 2),
     *_convolution("DEPTHWISE_CONV_2D", "conv", 0, 1, 2),
     *_convolution("CONV_3D", "conv", 0, 1, 2),

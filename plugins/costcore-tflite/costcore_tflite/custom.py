@@ -1,19 +1,20 @@
-"""The custom operators with which tflite-micro makes features of sound: their rows and formulas.
+"""Custom operators: features of sound of tflite-micro, detection, MediaPipe, and TensorFlow's own (``Flex…``).
 
-Sources: the kernels in ``signal/src`` of tflite-micro, which compute in integers: shifts count as ``cmp``.
+Sources: the kernels in ``signal/src`` of tflite-micro, which compute in integers: shifts count as ``cmp``; the kernels
+of TensorFlow Lite and of ``mediapipe/util/tflite/operations``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from costcore.graphs.graph import X, operand
+from costcore.graphs.graph import XS, X, operand
 from costcore.ir import Calculator, Cost, Layer, Operations, Tensor, covers, element_wise, pattern
 from costcore.registry import calculators
 from costcore.translate import Arguments, Row, Source
 
-from .rows.arguments import row
+from .rows.arguments import image, images, row
 
 PER_ELEMENT: Mapping[str, Operations] = {
     "signal_window": Operations(mul=1, cmp=3),  # (x w) >> shift, and two limits
@@ -118,7 +119,79 @@ BANK: Mapping[str, Source] = {
     name: operand(i) for i, name in enumerate(("x", "weights", "complements", "bins", "starts", "widths"))
 }
 
+FLEX: Mapping[str, str] = {
+    **{
+        name: name.lower()
+        for name in (
+            *("Abs", "Acos", "Asin", "Atan", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Expm1", "Floor", "Log", "Log1p"),
+            *("Neg", "Reciprocal", "Relu", "Relu6", "Rsqrt", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign"),
+            *("Sqrt", "Square", "Tan", "Tanh"),
+        )
+    },
+    "Cast": "cast",
+    "Cumsum": "cumsum",
+    "ExpandDims": "reshape",
+    "Reshape": "reshape",
+    "Shape": "shape",
+    "Squeeze": "reshape",
+    "StridedSlice": "slice",
+    "Transpose": "transpose",
+}
+"""Operators of TensorFlow with one operand, as files that need the Flex delegate name them after ``Flex``."""
+
+FLEX_OF_TWO: Mapping[str, str] = {
+    **{name: name.lower() for name in ("Add", "Equal", "Greater", "Less", "Maximum", "Minimum", "Mul", "Pow", "Sub")},
+    "AddV2": "add",
+    "Div": "div",
+    "FloorDiv": "floor_div",
+    "RealDiv": "div",
+    "SquaredDifference": "squared_difference",
+}
+"""Operators of TensorFlow with two operands."""
+
+
+def _weight(a: Arguments) -> Any:
+    """Return the weights of MediaPipe's transposed convolution, ``[O, h, w, I]``, as ``[I, O, h, w]``."""
+    return a["inputs"][1].permuted(3, 0, 1, 2)
+
+
+def _raw(position: int) -> Callable[[Arguments], int]:
+    """Return a source for an integer of options that are a structure in C."""
+    return lambda a: max(a["raw"][position], 1) if len(a.get("raw", ())) > position else 2
+
+
+_OTHERS: tuple[Row, ...] = (
+    row(
+        "TFLite_Detection_PostProcess",
+        "ssd_postprocess",
+        {"x": operand(0), "scores": operand(1), "anchors": operand(2)},
+        kept=lambda a: max(a.get("detections_per_class" if a.get("use_regular_nms") else "max_detections", 100), 1),
+        regular=lambda a: bool(a.get("use_regular_nms")) or None,
+    ),
+    Row(
+        "tflite::Convolution2DTransposeBias",
+        "conv_transpose",
+        {"x": image(0), "w": _weight, "b": operand(2)},
+        {"kernel": lambda a: a["inputs"][1].shape[1:3], "stride": lambda a: (_raw(2)(a), _raw(1)(a))},
+        outputs=images,
+    ),
+    Row(
+        "tflite::MaxPoolingWithArgmax2D",
+        "max_pool",
+        {"x": image(0)},
+        {"kernel": lambda a: (_raw(4)(a), _raw(3)(a)), "stride": lambda a: (_raw(2)(a), _raw(1)(a))},
+        outputs=lambda a, values: images(a, values[:1]),
+    ),
+    *(
+        row(native, "unpool", {"x": operand(0), "indices": operand(1)})
+        for native in ("LiteRtMaxUnpooling2D", "MaxUnpooling2D")
+    ),
+    *(row(f"Flex{name}", op, X) for name, op in FLEX.items()),
+    *(row(f"Flex{name}", op, XS) for name, op in FLEX_OF_TWO.items()),
+)
+
 ROWS: tuple[Row, ...] = (
+    *_OTHERS,
     row("SignalWindow", "signal_window", {**X, "window": operand(1)}),
     row("SignalFftAutoScale", "signal_auto_scale", X),
     row("SignalRfft", "signal_rfft", X, length=_length("outputs")),
@@ -133,9 +206,13 @@ ROWS: tuple[Row, ...] = (
     *(row(f"Signal{name}", "copy", X) for name in ("Delay", "Framer", "Stacker")),
 )
 
-SIGNATURES: Mapping[str, tuple[None, ...]] = {
+SIGNATURES: Mapping[str, tuple[int | None, ...]] = {
     **{entry.native.removeprefix("tflite::"): (None,) for entry in ROWS},
     "SignalWindow": (None, None),
+    "TFLite_Detection_PostProcess": (None, 3, 2),
+    "Convolution2DTransposeBias": (4, 4),
+    "MaxPoolingWithArgmax2D": (4,),
+    **dict.fromkeys(("LiteRtMaxUnpooling2D", "MaxUnpooling2D"), (None, None)),
     "SignalFilterBank": (None, None, None),
 }
 """The operands that an operator needs."""
