@@ -255,6 +255,7 @@ class DataflowLog(ABC, Generic[V]):
         spans: first and last ids of loops and branches.
         unknown: why lifetimes are unknown.
         unplanned: ids of values with shapes unknown to a runtime before it runs.
+        file: the bytes of the file, if its runtime keeps it whole; 0 if not.
     """
 
     new_id: Callable[[], int]
@@ -265,6 +266,7 @@ class DataflowLog(ABC, Generic[V]):
         self.spans: list[tuple[int, int]] = []
         self.unknown: dict[str, None] = {}
         self.unplanned: tuple[int, ...] = ()
+        self.file = 0
         self.new_id = recorder.new_id
 
     @abstractmethod
@@ -415,14 +417,16 @@ class DataflowLog(ABC, Generic[V]):
 
     def dataflow(self, inputs: Iterable[Size], stored: Iterable[Size]) -> Dataflow:
         """Return all records, with the inputs of the graph and its stored tensors."""
+        held = tuple(stored)
         return Dataflow(
             inputs=tuple(inputs),
-            stored=tuple(stored),
+            stored=held,
             steps=tuple(self.steps),
             views=tuple(self.views),
             spans=tuple(self.spans),
             unknown=tuple(self.unknown),
             unplanned=self.unplanned,
+            structure=max(self.file - sum(value.nbytes for value in held), 0) if self.file else 0,
         )
 
 

@@ -697,6 +697,7 @@ DATAFLOW = entry(
     spans=SOME_PAIRS,
     unknown=Field(TEXTS, ()),
     unplanned=Field(IDS, ()),
+    structure=Field(checked(INTEGER, lambda n, _: n >= 0, "0 or more"), 0),
 )
 
 

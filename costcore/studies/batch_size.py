@@ -761,6 +761,7 @@ WORDS = {
     "output": "outputs",
     "temporary": "temporaries",
     "value": "activations",
+    "file": "rest of the file",
     "others": "allocator",
     "workspace": "workspace",
     "context": "context of the process",

@@ -182,7 +182,8 @@ def fit(
     The memory of a PyTorch model is recorded (:attr:`costcore.Report.memory`): it fits if ``peak * (1 + fragmentation)
     + workspace + context`` is at most the memory. On an NVIDIA device the peak is the minimum memory with which
     PyTorch's caching allocator runs. For files, and for targets with SRAM and flash, the values of an inference are
-    placed (:meth:`costcore.Report.arena`): SRAM is the layout that was found, flash the weights, and a target with one
+    placed (:meth:`costcore.Report.arena`): SRAM is the layout that was found, flash the weights, or the file if its
+    runtime keeps it whole (TensorFlow Lite), and a target with one
     memory takes both.
 
     Args:
@@ -804,9 +805,10 @@ def needs_of(report: Report, target: Target, limit: Limit | None, arena: Arena |
         parts = {"memory": limit.filled_by(memory.by_kind, peak)}
         return Needs({"memory": limit.needed(peak)}, memory.peak, memory.where, memory.by_kind, parts)
     size = arena.size  # first, because it raises the error for symbolic sizes
-    weights, peak = int(arena.weights), int(arena.peak)
-    amounts = {"sram": size, "flash": weights}
-    parts = {"sram": {"value": size}, "flash": {"parameter": weights}}
+    weights, peak, whole = int(arena.weights), int(arena.peak), int(arena.file)
+    amounts = {"sram": size, "flash": whole or weights}
+    stored = {"parameter": weights, **({"file": whole - weights} if whole else {})}
+    parts = {"sram": {"value": size}, "flash": stored}
     if limit is not None:  # not a microcontroller: a runtime may allocate buffers as it runs
         values = max(size, int(arena.peak_with_reuse))
         amounts = {"memory": limit.needed(values + weights)}

@@ -659,6 +659,7 @@ class Dataflow(NamedTuple):
         spans: first and last ids of the values inside a loop or branch; its calls run contiguously.
         unknown: why lifetimes of values are unknown; empty if all are known.
         unplanned: ids of values whose shapes a runtime does not know before it runs, because the graph computes them.
+        structure: the bytes of the file besides these tensors, if its runtime keeps the file whole.
     """
 
     inputs: tuple[Value, ...] = ()
@@ -668,6 +669,7 @@ class Dataflow(NamedTuple):
     spans: tuple[tuple[int, int], ...] = ()
     unknown: tuple[str, ...] = ()
     unplanned: tuple[int, ...] = ()
+    structure: int = 0
 
     def values(self) -> list[Value]:
         """Return all values, with their sizes."""

@@ -137,6 +137,12 @@ class Arena(Result):
         return self._lifetimes.weights
 
     @property
+    def file(self) -> Dim:
+        """The bytes of the file, if its runtime keeps it whole in flash, as TensorFlow Lite does; 0 if not."""
+        flow = self._trace.run.dataflow
+        return self.weights + flow.structure if flow is not None and flow.structure else 0
+
+    @property
     def timeline(self) -> list[tuple[str, Dim]]:
         """The name of every step in the order of the file, and the bytes that are alive during it.
 
@@ -225,8 +231,9 @@ class Arena(Result):
     def remarks(self) -> list[str]:
         """The figures as lines of text, for small ones in the words of TinyML, and the notes."""
         values, place = memories_of(self)
+        whole = f"; the file, which the runtime keeps whole: {_bytes(self.file)}" if self.file else ""
         lines = [
-            f"{'flash (weights and constants)' if place else 'weights and constants'}: {_bytes(self.weights)}",
+            f"{'flash (weights and constants)' if place else 'weights and constants'}: {_bytes(self.weights)}{whole}",
             f"peak, in execution order: {_bytes(self.peak)}, at {self.at}",
         ]
         if self.symbols:
@@ -326,6 +333,7 @@ class Arena(Result):
             "inplace": self.inplace,
             "count_inputs": self.count_inputs,
             "weights": _plain(self.weights),
+            "file": _plain(self.file),
             "peak": _plain(self.peak),
             "at": self.at,
             "timeline": [[name, _plain(live)] for name, live in self.timeline],

@@ -56,6 +56,7 @@ def estimate(
         shapes = bind_inputs(read.graphs[0], sizes, inputs)
         if sizes.assumed:
             recorder.assume(OF_ONE)
+        recording.dataflow.file = read.nbytes  # flatbuffers are read where they are
         Walker(recording, read, sizes, shapes).run()
         sizes.check()
 

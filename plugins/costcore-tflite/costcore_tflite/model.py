@@ -123,10 +123,11 @@ class Graph(NamedTuple):
 
 
 class Model(NamedTuple):
-    """A file: its graphs, the first of which is the model, and its version of the schema."""
+    """A file: its graphs, the first of which is the model, its version of the schema, and its bytes."""
 
     graphs: Sequence[Graph]
     version: int
+    nbytes: int = 0
 
 
 def read_model(path: str) -> Model:
@@ -145,7 +146,7 @@ def read_model(path: str) -> Model:
         graphs = [reader.graph(model.Subgraphs(i)) for i in reader.counted(model.SubgraphsLength())]
         if not graphs:
             raise ValueError("it has no graph")
-        return Model(graphs, model.Version())
+        return Model(graphs, model.Version(), len(content))
 
 
 class _Reader:

@@ -8,7 +8,7 @@ import pytest
 import tflite
 from build import G, Op, T, model
 
-from costcore import CostError, compare, estimate, fit
+from costcore import CostError, Report, compare, estimate, fit
 from costcore.cli.main import main
 
 DATA = Path(__file__).parent / "data"
@@ -70,7 +70,17 @@ def test_the_arena_is_that_of_the_runtime():
     """Greedy by size, aligned to 16 bytes: the largest sum of an input and an output is 48 x 48 x (8 + 16) bytes."""
     arena = estimate(DATA / "person_detect.tflite").arena(16)
     assert (arena.peak, arena.size) == (48 * 48 * (8 + 16), 55_296)
-    assert arena.weights < (DATA / "person_detect.tflite").stat().st_size
+    assert (arena.weights, arena.file) == (230_032, (DATA / "person_detect.tflite").stat().st_size)
+
+
+def test_flash_is_the_file_which_the_runtime_keeps_whole():
+    path = DATA / "person_detect.tflite"
+    found = fit(path, None, "256 KB sram, 1 MB flash")
+    assert found.needs["flash"] == path.stat().st_size == sum(found.parts["flash"].values())
+    report = estimate(path)
+    assert Report.from_json(report.to_json()).arena(16).file == path.stat().st_size
+    assert "rest of the file" in found.to_html()
+    assert "the file, which the runtime keeps whole: 300,568 B" in report.arena(16).remarks[0]
 
 
 def test_quantized_files_have_the_products_of_real_ones():
