@@ -19,6 +19,7 @@ from costcore.errors import CostError
 from costcore.ir import Layer, Tensor
 from costcore.reports.report import Report
 from costcore.studies.plan_setups import DTYPE_OF_FP8, FP8, Setup
+from costcore.trace.run import MemoryLedger
 from costcore.trace.trace import with_tensors
 
 DEPTHS = (3, 4)
@@ -155,6 +156,19 @@ class Captured(NamedTuple):
         return self.rank._replace(peaks=peaks, end=self.end.after(cut))
 
 
+class Sizes(NamedTuple):
+    """The sizes of a mesh that change what a rank runs."""
+
+    fsdp: int
+    tp: int
+    cp: int
+    ep: int
+
+
+def _sizes(setup: Setup) -> Sizes:
+    return Sizes(*(getattr(setup.mesh, name) for name in Sizes._fields))
+
+
 class RankCaptures:
     """Captures of one rank by setup, each made once.
 
@@ -186,6 +200,7 @@ class RankCaptures:
         self._optimizer = optimizer
         self._options = options
         self._captured: dict[Any, Captured] = {}
+        self._steps: dict[Any, Captured] = {}
 
     def of(self, setup: Setup, kinds: Sequence[int], cut: Cut = Cut(), exactly: bool = False) -> RankCosts:  # noqa: B008
         """Return the figures of a rank that has blocks of these kinds.
@@ -201,16 +216,7 @@ class RankCaptures:
         Raises:
             CostError, TypeError, ValueError: if the model cannot be captured in this way.
         """
-        few, more = DEPTHS
-        counts = Counter(kinds)
-        ((most, _),) = counts.most_common(1)
-        # A model of few blocks, plus what every further block of each kind adds.
-        terms = [(1.0, self._capture(setup, (most,) * few, cut))]
-        for kind, number in counts.items():
-            share = (number - (few if kind == most else 0)) / (more - few)
-            terms.append((share, self._capture(setup, (kind,) * more, cut)))
-            terms.append((-share, self._capture(setup, (kind,) * few, cut)))
-        lines = RankCosts.sum_of(terms)
+        lines = self._on_lines(kinds, lambda kinds: self._capture(setup, kinds, cut))
         if not exactly:
             return lines
         whole = self._run(setup, tuple(kinds), with_step=True, with_times=False).after(cut)
@@ -227,18 +233,40 @@ class RankCaptures:
         sums = (fsum(figure[kind] for kind in kinds) for figure in (saved, seconds))
         return BlockCosts(next(sums), max(saved.values()), next(sums))
 
+    def step_of(self, setup: Setup, kinds: Sequence[int]) -> RankCosts:
+        """Return what does not depend on the pass: parameters and the step of the optimizer."""
+        return self._on_lines(kinds, lambda kinds: self._step(setup, kinds).rank)
+
+    @staticmethod
+    def _on_lines(kinds: Sequence[int], capture: Callable[[tuple[int, ...]], RankCosts]) -> RankCosts:
+        few, more = DEPTHS
+        counts = Counter(kinds)
+        ((most, _),) = counts.most_common(1)
+        # A model of few blocks, plus what every further block of each kind adds.
+        terms = [(1.0, capture((most,) * few))]
+        for kind, number in counts.items():
+            share = (number - (few if kind == most else 0)) / (more - few)
+            terms += [(share, capture((kind,) * more)), (-share, capture((kind,) * few))]
+        return RankCosts.sum_of(terms)
+
     def _capture(self, setup: Setup, kinds: tuple[int, ...], cut: Cut) -> RankCosts:
-        # The optimizer does not depend on the pass: it is captured once, with the cheapest pass.
-        cheapest = setup._replace(micro_batch=1, passes=1, checkpoints=False, zero=0, sync="last", gradients=None)
-        step = self._run(cheapest, kinds, with_step=True)
+        step = self._step(setup, kinds)
         return self._run(setup, kinds, with_step=False).after(cut).with_step(step.rank)
 
+    def _step(self, setup: Setup, kinds: tuple[int, ...]) -> Captured:
+        # The optimizer does not depend on the pass: it is captured once, with a cheap pass that plans need anyway.
+        key = _sizes(setup), setup.precision, kinds
+        if key not in self._steps:
+            self._steps[key] = self._run(setup._replace(micro_batch=1, checkpoints=False), kinds, with_step=True)
+        return self._steps[key]
+
     def _run(self, setup: Setup, kinds: tuple[int, ...], with_step: bool, with_times: bool = True) -> Captured:
-        mesh = setup.mesh
-        sizes = {name: getattr(mesh, name) for name in ("fsdp", "tp", "cp", "ep")}
-        key = (*sizes.values(), setup.micro_batch, setup.checkpoints, setup.precision, setup.step, kinds, with_step)
+        how = _sizes(setup), setup.micro_batch, setup.checkpoints, setup.precision, setup.step, kinds
+        if not with_step and (*how, True) in self._captured:
+            return self._captured[(*how, True)]
+        key = (*how, with_step)
         if key not in self._captured:
-            layout = self._distribution.plan(kinds, **sizes)
+            layout = self._distribution.plan(kinds, **_sizes(setup)._asdict())
             options = {
                 **self._options,
                 "backward": True,
@@ -250,7 +278,7 @@ class RankCaptures:
                 "checkpoint": self._distribution.kind if setup.checkpoints is True else setup.checkpoints or None,
                 "optimizer": self._optimizer if with_step else None,
             }
-            inputs = with_part_of_tokens(self._inputs(setup.micro_batch), mesh.cp)
+            inputs = with_part_of_tokens(self._inputs(setup.micro_batch), setup.mesh.cp)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about missing formulas, and about code that is not in a stage
                 report = estimate(self._model, inputs, **options)
@@ -272,7 +300,7 @@ class RankCaptures:
         costs = RankCosts(
             peaks={},
             end=0.0,
-            saved=memory.saved,
+            saved=max(_saved(memory.ledger).live()),
             seconds=fsum(seconds for _, seconds in passes),
             step_seconds=fsum(group.bound_seconds for group in steps),
             sent=report.total_report.get("mcomm", 0),
@@ -350,8 +378,9 @@ def _live(
     calls, memory = report.trace.calls, report.memory
     inside = [_is_inside(call.module, blocks) for call in calls]
     ledger = memory.ledger
-    saved = [each for each in ledger.blocks if each.kind == "saved" and each.call >= 0 and inside[each.call]]
-    kinds = zip(ledger.live(), ledger.live("gradient"), ledger._replace(blocks=tuple(saved)).live(), strict=True)
+    saved = _saved(ledger)
+    inner = saved._replace(blocks=tuple(block for block in saved.blocks if inside[block.call]))
+    kinds = zip(ledger.live(), ledger.live("gradient"), inner.live(), strict=True)
     live = [Live(total - state, gradients, saved) for total, gradients, saved in kinds]
     scopes: dict[str, list[str]] = {}
     found: dict[tuple[str, str], set[Live]] = {}
@@ -363,6 +392,12 @@ def _live(
         for scope in scopes.setdefault(call.module, scopes_of(call.module, blocks)):
             found.setdefault((call.phase, scope), set()).add(live[event])
     return {scope: highest(points) for scope, points in found.items()}, live[-1], in_step
+
+
+def _saved(ledger: MemoryLedger) -> MemoryLedger:
+    # What autograd saves. Keys and values that a model also returns in a cache are some of it.
+    blocks = (each for each in ledger.blocks if each.kind in ("saved", "cached") and each.call >= 0)
+    return ledger._replace(blocks=tuple(blocks))
 
 
 _CORNERS = [*product((Cut().gradients, 1.0), (Cut().saved, 1.0))]

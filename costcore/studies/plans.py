@@ -195,6 +195,8 @@ def plan(
     if all(each.fits is None for each in tried):
         raise CostError(f"no plan can be captured: {tried[0].why}")
     fitting, left_out = search.captured(tried, certain)
+    if not fitting:
+        tried = search.least(tried)
     left_out += [each for each in tried if not each.fits]
     return Plans(tuple(fitting), tuple(left_out), chosen, limit, global_batch, run)
 
@@ -275,7 +277,7 @@ class _Search:
                 last = self._try(setup)
                 found.append(last)
             elif last.memory is None:
-                found.append(Plan(setup, None, why=last.why))
+                found.append(replace(last, setup=setup))
             else:
                 why = (
                     f"needs at least {self._excess(last.memory)} too much, as a micro-batch of {last.setup.micro_batch}"
@@ -298,8 +300,12 @@ class _Search:
             (certain if made.fits else left_out).append(made)
         return sorted([*certain, *fitting], key=self._order), left_out
 
-    def _try(self, setup: Setup, on_lines: int | None = None) -> Plan:
+    def _try(self, setup: Setup, on_lines: int | None = None, is_last: bool = False) -> Plan:
         try:
+            floor = 0 if on_lines is not None or is_last else self._floor(setup)
+            if floor > self._limit.memory:
+                why = f"needs at least {self._excess(floor)} too much, for weights, gradients and state"
+                return Plan(setup, False, why=why, memory_at_least=floor)
             memory, rank, stage = max(
                 (self._stage(setup, *each) for each in self._stages(setup)), key=lambda stage: stage[0]
             )
@@ -342,6 +348,24 @@ class _Search:
             return 1.0
         own, whole = (self._captures.blocks(each, kinds).saved for each in (setup, whole_width(setup)))
         return min(whole / setup.mesh.tp / own, 1.0) if own else 1.0
+
+    def _floor(self, setup: Setup) -> int:
+        """Return what a device needs at least in the step of the optimizer, whatever the passes are."""
+        kinds = max((kinds for kinds, _ in self._stages(setup)), key=len)
+        rank = self._captures.step_of(setup, kinds)
+        share, nbytes = _share_of_state(setup, rank), NBYTES[setup.precision]
+        wide = nbytes if setup.gradients is None else 4
+        held = rank.parameters * (nbytes + wide * (share if setup.zero == 2 else 1))
+        state = 0.0 if "optimizer" in setup.offload else share * rank.state
+        return self._limit.needed(ceil(held + state))
+
+    def least(self, tried: Sequence[Plan]) -> list[Plan]:
+        """Return the plans, of which none fits, with the memory of the one that needs the least of all."""
+        bounds = [each for each in tried if each.memory is None and each.memory_at_least is not None]
+        if not bounds or any(each.memory for each in tried):
+            return [*tried]
+        least = min(bounds, key=lambda each: each.memory_at_least or 0)
+        return [self._try(each.setup, is_last=True) if each is least else each for each in tried]
 
     def _excess(self, memory: int) -> str:
         return readable(memory - self._limit.memory, "bytes", 2)

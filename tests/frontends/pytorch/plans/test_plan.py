@@ -263,6 +263,10 @@ def test_what_cannot_run_says_why(net):
     assert not found.plans
     assert found.best is None
     assert all("too much" in each.why for each in found.left_out)
+    # Weights, gradients and state of two bytes, two and twelve do not fit, whatever the passes need.
+    copies = [each for each in found.left_out if each.setup.mesh.dp == 8]
+    assert all(0 <= each.memory_at_least - 500 * 2**20 - 16 * WEIGHTS < 4 * 100 for each in copies)
+    assert sum(each.memory is not None for each in found.left_out) == 1  # the least is captured, to show it
     with pytest.raises(CostError, match="repeats blocks"):
         plan(nn.Linear(4, 4), ("batch", 4), **options)
     with pytest.raises(ValueError, match="has 4 devices, not 8"):
@@ -357,6 +361,21 @@ def test_the_model_stays_as_it_is(net):
     assert [name for name, _ in net.named_parameters()] == before
     assert all(type(parameter) is nn.Parameter for parameter in net.parameters())
     assert net(torch.zeros(1, 2, 64)).shape == (1, 2, 10)
+
+
+def test_a_cache_of_keys_and_values_is_saved_for_waiting_passes():
+    """A model that returns its cache keeps it for the backward pass, too: stages hold the same bytes of each pass."""
+    needed = []
+    for use_cache in (True, False):
+        config = LlamaConfig(
+            hidden_size=64, intermediate_size=64, num_hidden_layers=4, vocab_size=100, use_cache=use_cache
+        )
+        with torch.device("meta"):
+            model = LlamaForCausalLM(config)
+        ids = {"input_ids": (("batch", 4096), "int64")}
+        (made,) = plan(model, ids, devices=2, meshes=[{"pp": 2}], schedules=("gpipe",), **ONE).plans
+        needed.append(made.memory)
+    assert needed[0] == needed[1]
 
 
 @pytest.mark.parametrize("near", [2.0, 99.0])
