@@ -11,6 +11,9 @@ from xml.parsers import expat
 from costcore.errors import CostError
 from costcore.files import open_file
 
+OLDEST = 10
+"""The oldest version of the format that is read."""
+
 MOST_TAGS = 2_000_000
 """The most XML tags that are read; a layer has about thirty."""
 
@@ -50,10 +53,11 @@ DTYPES: Mapping[str, str] = {
     "BOOLEAN": "bool",
     "BIN": "uint1",
     "STRING": "string",
+    **dict.fromkeys(("", "UNSPECIFIED"), ""),
     **{f"I{bits}": f"int{bits}" for bits in (4, 8, 16, 32, 64)},
     **{f"U{bits}": f"uint{bits}" for bits in (1, 2, 3, 4, 6, 8, 16, 32, 64)},
 }
-"""Names of element types. Elements of NF4 have four bits."""
+"""Names of element types; empty for one that follows from the operands. Elements of NF4 have four bits."""
 
 
 class Port(NamedTuple):
@@ -228,6 +232,11 @@ class Reader:
             layer.bodies[tag] = graph
         else:
             self.graph, self.version = graph, attributes.get("version", "?")
+            if (number := integer(self.version)) is not None and number < OLDEST:
+                raise CostError(
+                    f"it has version {number} of the format, which OpenVINO reads no more (expected {OLDEST} or newer). "
+                    "Convert the model again"
+                )
         self._graphs.append(graph)
 
     def _shown(self) -> str:

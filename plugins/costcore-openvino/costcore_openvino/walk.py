@@ -125,10 +125,11 @@ class Walker:
         self, layer: LayerInfo, found: Sequence[GraphValue | None], given: Shape | None = None
     ) -> list[GraphValue]:
         """Return the results of a layer, with the shapes of the file; open ones follow from the operands."""
+        default = found[0].dtype if found and found[0] is not None else "float32"
         if self._sizes is None:
-            return [GraphValue(port.shape, port.dtype, layer.name) for port in layer.outputs]
+            return [GraphValue(port.shape, port.dtype or default, layer.name) for port in layer.outputs]
         if layer.bodies:
-            return [GraphValue((), port.dtype, layer.name) for port in layer.outputs]  # known after the bodies
+            return [GraphValue((), port.dtype or default, layer.name) for port in layer.outputs]  # after the bodies
         ports = layer.outputs
         is_known = layer.type == "Const" or all(port.shape and None not in port.shape for port in ports)
         shapes: Sequence[Found | None] = [given] if given is not None else [None] * len(ports)
@@ -141,7 +142,7 @@ class Walker:
             if shapes[0] is None and found and found[0] is not None:
                 shapes = [self._aligned(layer, found[0].shape, ports[0].shape), *shapes[1:]]
         made = [
-            GraphValue(self._completed(layer, i, port, shape), port.dtype, layer.name)
+            GraphValue(self._completed(layer, i, port, shape), port.dtype or default, layer.name)
             for i, (port, shape) in enumerate(zip_longest(ports, shapes[: len(ports)]))
         ]
         if layer.type in NARY:

@@ -304,6 +304,7 @@ def test_an_unknown_operator_is_named(read):
         ("<net>" + nested(26) + "</net>", "inside each other deeper than is read"),
         ("<net/>".encode("utf-16").decode("latin-1"), "is not valid XML"),
         ("<net/>", "not an OpenVINO model: it has no layers"),
+        ('<net version="7"/>', "it has version 7 of the format, which OpenVINO reads no more"),
         (ir(L("Parameter", (), (), data={"shape": "..."})), "input 'l0' has no shape in the file. Give one"),
         (ir(L("Parameter", (), ("x", 3))), "'x' is not a size"),
         (ir(L("Parameter", (), (2,), "Q5")), "unknown type of elements 'Q5'"),
