@@ -234,8 +234,8 @@ class Reader:
             self.graph, self.version = graph, attributes.get("version", "?")
             if (number := integer(self.version)) is not None and number < OLDEST:
                 raise CostError(
-                    f"it has version {number} of the format, which OpenVINO reads no more (expected {OLDEST} or newer). "
-                    "Convert the model again"
+                    f"it has version {number} of the format, which OpenVINO reads no more (expected {OLDEST} or "
+                    "newer). Convert the model again"
                 )
         self._graphs.append(graph)
 
