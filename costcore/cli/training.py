@@ -430,6 +430,7 @@ def run_serve(args: argparse.Namespace) -> int:
             price=parse_rate(args.price, "--price"),
         )
         phases = [serving.decode(batch=batch, context=args.context) for batch in sorted({min(batches), max(batches)})]
+        phases.insert(0, serving.prefill(args.context, last_only=args.last_only))
     lines = remarks(serving, phases, devices)
     if mode == "json":
         write_text(json_text([row._asdict() for row in rows]) + "\n", args.output)

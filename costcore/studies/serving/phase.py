@@ -6,12 +6,16 @@ A :class:`Phase` has operations, bytes and bounds; :class:`PhaseTime` is its min
 
 from __future__ import annotations
 
+import csv
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from math import ceil
 from os import PathLike
+from pathlib import Path
+from typing import NamedTuple
 
 from costcore.analyses.devices.device import Device, find_device
 from costcore.errors import CostError
@@ -253,7 +257,22 @@ class Phase(Result):
             CostError: if the bandwidth of its memory is unknown.
         """
         nbytes, least = self.memory_bytes, self.least_memory_bytes
-        return least_time(device, self.compute_dtype, self.needed_macs, nbytes, self.new_tokens, least)
+        found = least_time(device, self.compute_dtype, self.needed_macs, nbytes, self.new_tokens, least)
+        return replace(found, reached=self._reached(find_device(device), found))
+
+    @property
+    def weight_bits(self) -> tuple[int, int]:
+        """Bits of most weights, and of the activations that they are multiplied by; zeros without weights."""
+        kinds = self.tallies.by_op.items()
+        kind, _ = max(kinds, key=lambda item: item[1].load_weight, default=(None, None))
+        return (0, 0) if kind is None else (kind.bits, kind.act)
+
+    def _reached(self, device: Device, time: PhaseTime) -> Reached | None:
+        if self.batch > 1 or self.tallies.experts:
+            return None
+        if self.name == "prefill" and device.matrix_rate(self.compute_dtype) != device.matrix_rate("float16"):
+            return None
+        return reached(device, self.name, self.weight_bits[0], time.tokens_per_second)
 
     def time_by_op(self, device: str | PathLike[str] | Device) -> dict[str, PhaseTime]:
         """Return the minimum time by operator, for operators that multiply or read weights or cache.
@@ -334,6 +353,7 @@ class PhaseTime(Result):
         tokens: new tokens of the pass.
         cached_share: the share of these bytes that the caches of the device could keep from one pass to the next.
         least_memory_seconds: as ``memory_seconds``, with the experts of one token; without experts equal to it.
+        reached: which share of the bound published runs reached; None if none is near.
     """
 
     device: str
@@ -342,6 +362,7 @@ class PhaseTime(Result):
     tokens: int
     cached_share: float
     least_memory_seconds: float
+    reached: Reached | None = None
 
     def _content(self) -> Content:
         rate, tokens = self.tokens_per_second, f"{self.tokens:,} new tokens in a pass"
@@ -389,7 +410,7 @@ class PhaseTime(Result):
                 f"caches of {self.device} hold {min(self.cached_share, 1):.0%} of these bytes: if they keep them, a "
                 "pass can take less"
             )
-        return found
+        return found if self.reached is None else [*found, str(self.reached)]
 
 
 def least_time(
@@ -422,6 +443,130 @@ def least_time(
         tokens=tokens,
         cached_share=cached / nbytes if nbytes else 1.0,
     )
+
+
+# Published rates: which share of the bound programs reach.
+
+
+RATES = Path(__file__).parent / "published_rates.csv"
+
+STORED_BITS = {"f16": 16, "q8_0": 8, "fp8": 8, "q4_0": 4, "q4_k_m": 4}
+"""Bits of the weights of published runs, by the names of their formats."""
+
+FEWEST_RATES = 3
+"""The minimum number of rates of a range."""
+
+INSIDE = {"decode": 0.85, "prefill": 0.68}
+"""The share of the rates of a device that are inside the range of those of all other devices."""
+
+
+class PublishedRate(NamedTuple):
+    """A published run of a model without experts, of one sequence or, if ``phase`` is ``requests``, of many.
+
+    Attributes:
+        device: name of the device.
+        vendor: its vendor.
+        program: what ran.
+        model: the model.
+        weights: format of the weights, a key of :data:`STORED_BITS`.
+        phase: ``decode``, ``prefill`` or ``requests``.
+        tokens: mean context of the decode steps, tokens of the prompt, or of prompt and output.
+        rate: tokens per second of one device.
+        bound: the bound of it; of requests at the largest batch that fits.
+        source: where it is published.
+    """
+
+    device: str
+    vendor: str
+    program: str
+    model: str
+    weights: str
+    phase: str
+    tokens: int
+    rate: float
+    bound: float
+    source: str
+
+    @property
+    def share(self) -> float:
+        """The share of the bound that it reached."""
+        return self.rate / self.bound
+
+
+class Reached(NamedTuple):
+    """The share of a bound that published runs near a pass reached.
+
+    Attributes:
+        low: the smallest share.
+        high: the largest.
+        rates: the runs.
+        device: name of the device.
+    """
+
+    low: float
+    high: float
+    rates: Sequence[PublishedRate]
+    device: str
+
+    def __str__(self) -> str:
+        first, devices = self.rates[0], {each.device for each in self.rates}
+        shares, own = _range(self.rates), [each for each in self.rates if each.device == self.device]
+        where = self.device if devices == {self.device} else f"{len(devices)} devices of {first.vendor}"
+        shares += f" of this bound, its own {_range(own)}" if own else " of this bound"
+        formats = ", ".join(sorted({each.weights for each in self.rates}))
+        sources = "; ".join(sorted({each.source.partition(" at ")[0] for each in self.rates}))
+        runs = f"{len(self.rates)} runs of {first.program} on {where}, {formats}"
+        if first.phase == "requests":
+            return f"{runs}, reached {_range(self.rates)} of the rate of the largest batch that fits ({sources})"
+        inside = f"{100 * INSIDE[first.phase]:.0f} % of the runs of a device are in the range of other devices"
+        return f"{first.phase} of one sequence on {self.device}: {runs}, reached {shares}; {inside} ({sources})"
+
+
+def _range(rates: Sequence[PublishedRate]) -> str:
+    shares = [f"{100 * each.share:.0f}" for each in sorted(rates, key=lambda each: each.share)]
+    return f"{'–'.join(dict.fromkeys((shares[0], shares[-1])))} %"
+
+
+@cache
+def published_rates() -> Sequence[PublishedRate]:
+    """Return the published rates."""
+    with RATES.open(newline="", encoding="utf-8") as file:
+        return [*_rates(csv.DictReader(file))]
+
+
+def _rates(rows: csv.DictReader[str]) -> Iterator[PublishedRate]:
+    for row in rows:
+        texts = {name: row[name] for name in ("device", "vendor", "program", "model", "weights", "phase", "source")}
+        rate, bound = float(row["rate"]), float(row["bound"])
+        yield PublishedRate(**texts, tokens=int(row["tokens"]), rate=rate, bound=bound)
+
+
+def reached(
+    device: Device, phase: str, bits: int, bound: float, rates: Sequence[PublishedRate] | None = None
+) -> Reached | None:
+    """Return which share of their bounds published runs near a pass reached; None if fewer than three are near.
+
+    Near are those on devices of the same vendor with as many bits per weight; decode steps also take at least half and
+    at most twice as long at their bound, as a short step reaches less of it. Requests are near on the same device.
+
+    Args:
+        device: the device.
+        phase: ``decode``, ``prefill`` or ``requests``.
+        bits: bits of most weights.
+        bound: tokens per second at the bound.
+        rates: the runs to compare it with; default: all published ones.
+    """
+    near = [
+        each
+        for each in (published_rates() if rates is None else rates)
+        if (each.vendor, each.phase, STORED_BITS[each.weights]) == (device.vendor, phase, bits)
+        and (phase != "decode" or bound / 2 <= each.bound <= 2 * bound)
+        and (phase != "requests" or each.device == device.name)
+    ]
+    if len(near) < FEWEST_RATES:
+        return None
+    shares = [each.share for each in near]
+    return Reached(min(shares), max(shares), near, device.name)
 
 
 # Speculative decoding: a small model drafts tokens, and the large one verifies them in one pass.

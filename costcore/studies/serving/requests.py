@@ -18,7 +18,7 @@ from costcore.analyses.devices.device import Device, Link, all_reduce_seconds, f
 from costcore.errors import CostError
 from costcore.ir import BITS
 from costcore.studies.serving.cached_model import Blocks, ExpertLayers, Latent
-from costcore.studies.serving.phase import Phase, least_time
+from costcore.studies.serving.phase import Phase, Reached, least_time, reached
 from costcore.studies.serving.tallies import expected_experts
 from costcore.tables.answer import Content, Figure
 from costcore.tables.html import section
@@ -443,7 +443,16 @@ class Server:
                 f"{self._setup.drafts} drafts a step, each accepted with probability {self._setup.acceptance:g}: "
                 f"{self._setup.tokens_per_step:.2f} tokens per step"
             )
+        if (range_reached := self._reached()) is not None:
+            found.append(str(range_reached))
         return [*found, *self._serving.notes, *(f"assumed: {each}" for each in self._serving.assumptions)]
+
+    def _reached(self) -> Reached | None:
+        # Of runs of dense models on these devices, with products in eight bits.
+        step = self._serving.decode(batch=1, context=1, tokens=1, latent=self._latent)
+        bits, act = step.weight_bits
+        is_other = step.tallies.experts or self._draft is not None or self._setup.prefill_device is not None
+        return None if is_other or act != bits else reached(self.device, "requests", bits, 0.0)
 
     # The steps.
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from costcore import Trace
+from costcore.analyses.devices.device import Device
 from costcore.counting import Pricer
 from costcore.ir import BITS, Cost, Layer, Operations, Tensor
 from costcore.studies.serving.cached_model import (
@@ -40,7 +41,16 @@ from costcore.studies.serving.passes import (
     times_cached,
     with_marks,
 )
-from costcore.studies.serving.phase import Phase, PhaseTime, least_time, pairs_before
+from costcore.studies.serving.phase import (
+    INSIDE,
+    STORED_BITS,
+    Phase,
+    PhaseTime,
+    least_time,
+    pairs_before,
+    published_rates,
+    reached,
+)
 from costcore.studies.serving.report import (
     COLUMNS,
     FORMATS,
@@ -595,3 +605,58 @@ def test_eight_operators_are_shown():
     lines = [line.split("|") for line in shown(phase).splitlines() if line.startswith("| ")]
     assert [line[1].strip() for line in lines[1:9]] == [f"op{n}" for n in range(10, 2, -1)]
     assert len(lines) == 10 and lines[9][5].strip() == "3 B"
+
+
+# Published rates: Llama 3 8B has 8,030,261,248 parameters, 128,256 x 4,096 of them in the table of tokens and 266,240
+# in norms, 32 layers of 32 heads of 128, and 131,072 bytes of keys and values per token in float16. Its file in q4_k_m
+# has 4.58 GiB, with 4.5 bits for a number of the table. Llama 2 7B has 6,607,343,616 numbers beside its table, and
+# 524,288 bytes of keys and values per token.
+TABLE, NORMS, KV = 128_256 * 4096, 266_240, 131_072
+READ = 2 * (8_030_261_248 - TABLE)
+QUANTIZED = 4.58 * 2**30 - TABLE * 4.5 / 8
+SMALLER = 6_607_343_616 * 4.5 / 8 + 64 * 524_288
+
+
+def test_bounds_of_published_rates():
+    rates = {(each.device, each.model, each.weights, each.phase, each.tokens): each for each in published_rates()}
+    decode = rates["rtx4090", "Llama 3 8B", "f16", "decode", 256]
+    assert decode.bound == pytest.approx(1008e9 / (READ + 256 * KV), rel=1e-3)
+    assert decode.share == pytest.approx(54.84 / decode.bound, rel=1e-3)
+    prefill = rates["h100-pcie-80gb", "Llama 3 8B", "q4_k_m", "prefill", 512]
+    macs = 512 * (8_030_261_248 - 2 * TABLE - NORMS) + TABLE + 32 * 32 * 2 * 128 * 512 * 513 / 2
+    assert prefill.bound == pytest.approx(
+        512 * find_device("h100-pcie-80gb").matrix_rate("float16") / 2 / macs, rel=1e-3
+    )
+    assert all(0 < each.share < 1 for each in published_rates())
+    assert len(published_rates()) == 320
+
+
+@pytest.mark.parametrize("phase", INSIDE)
+def test_the_rates_of_a_device_are_in_the_range_of_others(phase):
+    inside = []
+    for each in published_rates():
+        others = [other for other in published_rates() if other.device != each.device]
+        vendor = Device(each.device, "gpu", each.vendor)
+        found = reached(vendor, phase, STORED_BITS[each.weights], each.bound, others) if each.phase == phase else None
+        inside += [] if found is None else [found.low <= each.share <= found.high]
+    assert sum(inside) / len(inside) == pytest.approx(INSIDE[phase], abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("device", "phase", "bits", "bound", "low", "high"),
+    [
+        ("rtx4090", "decode", 16, 67, 50.52 * (READ + 4096 * KV) / 2039e9, 32.84 * (READ + 256 * KV) / 576e9),
+        ("apple-m4-max-40", "decode", 4, 120, 26.84 * (QUANTIZED + 4096 * KV) / 400e9, 56.58 * SMALLER / 300e9),
+        ("rtx4090", "decode", 4, 5000, None, None),  # no step is as short
+        ("rtx4090", "decode", 8, 67, None, None),  # no run of NVIDIA has 8 bits
+        ("mi300x", "decode", 16, 67, None, None),
+        ("mi300x", "requests", 8, 0, 3062.72 / 9494.9, 27854.4 / 8 / 9494.9),
+        ("l4", "requests", 8, 0, None, None),
+    ],
+)
+def test_published_runs_near_a_pass(device, phase, bits, bound, low, high):
+    found = reached(find_device(device), phase, bits, bound)
+    assert (found is None) == (low is None)
+    if found is not None:
+        assert (found.low, found.high) == pytest.approx((low, high), rel=1e-3)
+        assert f"{100 * found.low:.0f}–{100 * found.high:.0f} %" in str(found)
