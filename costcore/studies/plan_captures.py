@@ -262,9 +262,9 @@ class RankCaptures:
 
     def _run(self, setup: Setup, kinds: tuple[int, ...], with_step: bool, with_times: bool = True) -> Captured:
         how = _sizes(setup), setup.micro_batch, setup.checkpoints, setup.precision, setup.step, kinds
-        if not with_step and (*how, True) in self._captured:
-            return self._captured[(*how, True)]
-        key = (*how, with_step)
+        if not with_step and (*how, True, True) in self._captured:
+            return self._captured[(*how, True, True)]
+        key = (*how, with_step, with_times)
         if key not in self._captured:
             layout = self._distribution.plan(kinds, **_sizes(setup)._asdict())
             options = {

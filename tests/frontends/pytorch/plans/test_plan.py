@@ -233,6 +233,15 @@ def test_modules_to_recompute(net):
     assert left.setup.checkpoints == "GELU" and "unknown class of modules in checkpoint 'GELU'" in left.why
 
 
+def test_a_stage_of_as_many_blocks_as_a_capture_has_times(net):
+    """Two stages of 4 blocks: a capture of all blocks of a stage has no times, which those of 4 blocks need."""
+    staged, alone = (
+        plan(net, X, **{**ONE, "checkpoints": (True,)}, meshes=[mesh], devices=devices).best
+        for mesh, devices in (({"pp": 2}, 2), ({"dp": 1}, 1))
+    )
+    assert staged.seconds == pytest.approx(alone.seconds / 2) != 0
+
+
 def test_bubbles_of_recomputing_pipelines():
     """Four stages, 8 passes: 3/8 of a pass of 4 units, of which gradients of weights are one or two less in ZB-H1."""
     for text, bubble in (("1f1b", 3 / 8), ("zb-h1", 3 / 8 * 2 / 4), ("zb-h2", 3 / 8 / 4), ("interleaved=3", 1 / 8)):
