@@ -75,6 +75,7 @@ class MetaCachedModel:
     blocks: Blocks | None
     parts: Sequence[CachedPart]
     is_recurrent: bool
+    scores_all: bool
 
     def __init__(self, model: Module, cache: str, dtype: str | None = None, file: StoredFile | None = None) -> None:
         if not isinstance(model, Module):
@@ -104,6 +105,8 @@ class MetaCachedModel:
         positions = getattr(text, "max_position_embeddings", None)
         self.most_tokens = positions if isinstance(positions, int) else None
         self.blocks = _blocks(text)
+        has_scores = not hasattr(model, "get_output_embeddings") or model.get_output_embeddings() is not None
+        self.scores_all = has_scores and LAST_ONLY not in inspect.signature(model.forward).parameters
         self.is_recurrent = False
         self.parts = self._parts()
         if self.is_recurrent and dtype is not None and isinstance(getattr(torch, dtype, None), torch.dtype):
@@ -174,7 +177,7 @@ class MetaCachedModel:
             options[LAST_ONLY] = 1
         accepted = inspect.signature(self._model.forward).parameters
         takes_all = any(each.kind is each.VAR_KEYWORD for each in accepted.values())
-        if last_only and LAST_ONLY not in accepted:
+        if last_only and self.scores_all:
             raise CostError(f"{self.name} computes scores for all tokens: its forward has no argument {LAST_ONLY}")
         given = {name: value for name, value in options.items() if name in accepted or takes_all}
         errors = ModelErrorContext(self._model, mode.recording, "forward", [ids], self._values.missed)

@@ -215,6 +215,7 @@ class CachedModel(Protocol):
         file: how its file stores the weights; None without a file.
         blocks: its layers; None if its configuration does not state them.
         is_recurrent: whether it has states of a fixed size, so that it may loop over tokens.
+        scores_all: whether it computes the scores of all tokens, and cannot leave out those before the last one.
     """
 
     name: str
@@ -227,6 +228,7 @@ class CachedModel(Protocol):
     file: StoredFile | None
     blocks: Blocks | None
     is_recurrent: bool
+    scores_all: bool
 
     def record(self, recorder: Recorder, batch: int, tokens: int, past: int, last_only: bool) -> CacheStorages:
         """Record a pass, and return the ids of the storages of the cache before and after it.

@@ -424,6 +424,11 @@ class ServingReport(Result):
         return self._model.most_tokens
 
     @property
+    def scores_all(self) -> bool:
+        """Whether the model computes the scores of all tokens, and cannot leave out those before the last one."""
+        return self._model.scores_all
+
+    @property
     def latents(self) -> tuple[Latent, ...]:
         """The attention layers that make keys and values of a latent vector."""
         return tuple(self._latents)

@@ -49,6 +49,10 @@ class ServedModel(Protocol):
         """Its layers."""
 
     @property
+    def scores_all(self) -> bool:
+        """Whether it computes the scores of all tokens of a prompt."""
+
+    @property
     def latents(self) -> Sequence[Latent]:
         """Its attention layers with latent vectors."""
 
@@ -246,7 +250,10 @@ class RequestRates(Result):
         columns = [column for column in COLUMNS if column.key in has or column.key not in OPTIONAL]
         if all(row.decoding in (None, row.batch) for row in self.rows):
             columns = [column for column in columns if column.key != "decoding"]
-        table = Table("By batch", columns, [*map(_cells, self.rows)], dropped_first=("request_seconds", "decoding"))
+        rows, dropped = [*map(_cells, self.rows)], ("request_seconds", "decoding")
+        times = [seconds for row in self.rows for seconds in (row.ttft_seconds, row.tpot_seconds) if seconds]
+        digits = 1 if min(times, default=1) >= 0.001 else 3
+        table = Table("By batch", columns, rows, n_digits=digits, dropped_first=dropped)
         ranks = f"{self.setup.devices} x " * (self.setup.devices > 1)
         title = f"{self.name} on {ranks}{self.device}: {kinds}"
         return Content(title, figures, [table], self.notes, model=self.name)
@@ -422,6 +429,8 @@ class Server:
             "no queue: the next request begins as one ends; "
             + (f"{chunk:,} tokens of prompts run with every step" if chunk else "prompts run whole, one at a time"),
         ]
+        if self._serving.scores_all:
+            found.append(f"{self._serving.name} computes the scores of all tokens of a prompt, not of the last alone")
         if self._experts is not None:
             found.append(
                 "experts are whole on their devices and equally busy; tokens go to them and back by two all-to-alls "
@@ -519,7 +528,7 @@ class Server:
         return self._setup.drafts * self._draft._seconds(self.device, step)
 
     def _prefill(self, request: Request) -> float:
-        phase = self._serving.prefill(request.prompt, cached=self._setup.cached, last_only=True)
+        phase = self._serving.prefill(request.prompt, cached=self._setup.cached, last_only=not self._serving.scores_all)
         drafting = 0.0 if self._draft is None else self._draft._prefill(request)
         return drafting + self._seconds(self._setup.prefill_device or self.device, phase)
 
@@ -529,7 +538,7 @@ class Server:
         longest = max(each.prompt for each in self._setup.requests) - self._setup.cached
         new = min(self._setup.chunk, longest)
         before = self._setup.cached + int(max(self._prompt - new, 0) / 2)
-        return self._serving.prefill(before + new, cached=before, last_only=True)
+        return self._serving.prefill(before + new, cached=before, last_only=not self._serving.scores_all)
 
     # Rates.
 

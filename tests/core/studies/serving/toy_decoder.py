@@ -62,6 +62,7 @@ class ToyDecoder:
         if "parts" in attributes:
             self.parts = [CachedPart(*each) for each in attributes.pop("parts")]
         self.is_recurrent = any(part.fixed for part in self.parts)
+        self.scores_all = False
         self.__dict__.update(attributes)
 
     def record(self, recorder: Recorder, batch: int, tokens: int, past: int, last_only: bool) -> CacheStorages:

@@ -19,6 +19,7 @@ from transformers import (
     Gemma2ForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
+    LlamaModel,
     MambaConfig,
     MambaForCausalLM,
     MixtralConfig,
@@ -330,6 +331,14 @@ class Caches:
         return {"buffer": lambda model: Buffer()}
 
 
+@pytest.fixture
+def buffers():
+    plugin = Caches()
+    plugins.register(plugin)
+    yield
+    plugins.unregister(plugin)
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
@@ -370,6 +379,19 @@ def test_calls_that_are_refused(small, call, error, message):
         call(small)
 
 
+def test_scores_in_request_rates(buffers):
+    """LlamaModel has none, LlamaForCausalLM computes those of the last token, and Wrapped those of all."""
+    sizes = {"hidden_size": D, "intermediate_size": F, "num_hidden_layers": 1, "num_attention_heads": H}
+    config = LlamaConfig(**sizes, vocab_size=V, max_position_embeddings=64)
+    terms = {"prompt": 8, "output": 4, "batches": (1,)}
+    (base,), (scored,) = (
+        ServingReport(make(config)).requests("l4", **terms).rows for make in (LlamaModel, LlamaForCausalLM)
+    )
+    assert base.ttft_seconds < scored.ttft_seconds
+    notes = ServingReport(Wrapped(), cache="buffer").requests("l4", **terms).notes
+    assert "Wrapped computes the scores of all tokens of a prompt, not of the last alone" in notes
+
+
 def test_models_that_cannot_be_served():
     config = T5Config(d_model=D, d_ff=F, num_layers=1, num_heads=H, vocab_size=V)
     with pytest.raises(CostError, match="T5ForConditionalGeneration has an encoder"):
@@ -387,13 +409,11 @@ def test_models_that_cannot_be_served():
         ServingReport(nn.Linear(3, 3))
     with pytest.raises(CostError, match="Wrapped has no configuration of transformers"):
         ServingReport(Wrapped())
+
+
+def test_scores_of_the_last_token_need_an_argument(buffers):
     with pytest.raises(CostError, match="computes scores for all tokens"):
-        plugin = Caches()
-        plugins.register(plugin)
-        try:
-            ServingReport(Wrapped(), cache="buffer").prefill(4, last_only=True)
-        finally:
-            plugins.unregister(plugin)
+        ServingReport(Wrapped(), cache="buffer").prefill(4, last_only=True)
 
 
 @pytest.mark.skipif(hasattr(DynamicCache, "update_conv_state"), reason="this transformers has a cache for states")
