@@ -279,6 +279,8 @@ def _write(ledger: TrainingLedger, args: argparse.Namespace, price: float | None
     if mode == "table":
         rates = {"mfu": args.mfu, "price": price, "watts": args.watts, "thresholds": args.thresholds}
         write_output(lambda out: ledger.show(out, **measured, **rates), None)
+    elif mode == "html":
+        write_page(ledger, args)
     elif mode != "json":
         ledger.save(args.output)
     else:

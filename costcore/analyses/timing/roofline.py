@@ -349,11 +349,13 @@ def _circle(spot: Spot, frame: Frame, largest: float) -> str:
 
 def legend(times: Times, roofs: Sequence[Roof]) -> list[tuple[str, str]]:
     """Return the meaning of each color: the limit, with its share of the time."""
-    seconds = seconds_by(times)
-    found = {name: seconds.get(name, 0.0) for name in dict.fromkeys([*(roof.binds for roof in roofs), *seconds])}
+    seconds, drawn = seconds_by(times), {roof.binds for roof in roofs}
+    shares = {name: took / times.least_seconds if took else 0.0 for name, took in seconds.items()}
+    names = dict.fromkeys([*(roof.binds for roof in roofs), *seconds])
     return [
-        (name, f"{name} binds {took / times.least_seconds:.0%} of the time" if took else name)
-        for name, took in found.items()
+        (name, f"{name} binds {shares[name]:.0%} of the time" if shares.get(name, 0.0) >= 0.005 else name)
+        for name in names
+        if name in drawn or shares[name] >= 0.005
     ]
 
 

@@ -426,7 +426,7 @@ def _figures(ledger: LedgerData, step_seconds: Mapping[str, float], rates: Rates
         days = ledger.days(rates.mfu, step_seconds)
         on = f"on {ledger.devices:,} x {ledger.peak / 1e12:,.1f} TFLOP/s ({ledger.dtype}, dense)"
         because = f"{_at(ledger, step_seconds, rates)} {on}"
-        yield Figure("days", "Time", Formatted(days, f"{days:,.2f} days"), "ratio", because)
+        yield Figure("days", "Time", Formatted(days, _in_days(days)), "ratio", because)
         hours = 24 * days * ledger.devices
         yield Figure("device_hours", "Devices", Formatted(hours, f"{hours:,.2f} {ledger.device_hours_name}"), "ratio")
         of_rates = rates.of(hours)
@@ -452,7 +452,13 @@ def _published_figures(ledger: LedgerData, found: Expected | None) -> Iterator[F
     because = f"by the {NEAREST} nearest of them; {INSIDE:.0%} of the runs, left out, are in the range of the others"
     yield Figure("published_mfu", "Published runs", Formatted(found.middle, shown), "ratio", because, "calibrated")
     slow, middle, fast = (ledger.days(share, {}) for share in (found.low, found.middle, found.high))
-    yield Figure("published_days", "Time at that", Formatted(middle, f"{fast:,.2f} to {slow:,.2f} days"), "ratio")
+    shown = _in_days(fast, slow)
+    yield Figure("published_days", "Time at that MFU", Formatted(middle, shown), "ratio")
+
+
+def _in_days(*days: float) -> str:
+    factor, unit = (1, "days") if max(days) >= 1 else (24, "hours")
+    return f"{' to '.join(f'{factor * each:,.2f}' for each in days)} {unit}"
 
 
 def _figure(name: str, title: str, amount: int, because: str = "") -> Figure:

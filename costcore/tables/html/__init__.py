@@ -33,6 +33,9 @@ MOST_ROWS = 1000
 MAX_LARGE_VALUE = 24
 """The maximum length of a value in the large font (characters); symbolic expressions are always printed smaller."""
 
+LARGE_COUNT = 10**8
+"""Counts from here on, such as tokens of a run, have a prefix on tiles, and all digits below."""
+
 
 def document(
     title: str,
@@ -162,6 +165,8 @@ def section(title: str, content: str, name: str = "") -> str:
 def _tile(answer: Content, i: int) -> str:
     figure, shown = answer.figures[i], figures_of(answer)[i]
     if figure.kind == "count" and isinstance(figure.value, int):
+        if figure.value >= LARGE_COUNT:
+            return amount_card(text(figure.title), figure.value, "flops", figure.note)
         return card(text(figure.title), exact(figure.value), figure.note)
     if figure.kind in ("flops", "bytes") and not isinstance(figure.value, Formatted):
         return amount_card(text(figure.title), figure.value, figure.kind, figure.note)
