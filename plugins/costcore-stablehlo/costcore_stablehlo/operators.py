@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -19,7 +20,7 @@ Rule: TypeAlias = "Callable[[Any, Any, Sequence[Any]], Any]"
 
 UNARY: Mapping[str, Callable[[Any], Any]] = {
     **{name: getattr(lax, name) for name in ("abs", "cbrt", "ceil", "clz", "cosh", "digamma", "erf", "erfc")},
-    **{name: getattr(lax, name) for name in ("floor", "is_finite", "lgamma", "log", "logistic", "real", "imag")},
+    **{name: getattr(lax, name) for name in ("floor", "is_finite", "lgamma", "log", "logistic")},
     **{name: getattr(lax, name) for name in ("erf_inv", "rsqrt", "sign", "sqrt", "tan", "tanh", "sinh", "asin")},
     **{name: getattr(lax, name) for name in ("acos", "acosh", "asinh", "atan", "atanh", "conj", "square")},
     "bessel_i1e": lax.bessel_i1e,
@@ -28,9 +29,11 @@ UNARY: Mapping[str, Callable[[Any], Any]] = {
     "exponential": lax.exp,
     "exponential_minus_one": lax.expm1,
     "log_plus_one": lax.log1p,
+    "imag": lambda x: lax.imag(x) if jnp.iscomplexobj(x) else lax.full_like(x, 0),
     "negate": lax.neg,
     "not": lax.bitwise_not,
     "popcnt": lax.population_count,
+    "real": lambda x: lax.real(x) if jnp.iscomplexobj(x) else x,
     "round_nearest_afz": lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO),
     "round_nearest_even": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
     "sine": lax.sin,
@@ -392,11 +395,53 @@ RULES: Mapping[str, Rule] = {
 }
 """The operators of StableHLO and CHLO, without the dialect in front of their names. All others are unknown."""
 
-SAME_CALLS = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"))
-"""Targets of ``custom_call`` that return their operands."""
+SAME_CALLS = frozenset(
+    (
+        *("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"),
+        *("mark_tensor", "tt.mark_argument", "xla.sdy.FuncResultSharding", "xla_mark_sharding"),
+    )
+)
+"""Targets of ``custom_call`` that return their operands: JAX, PyTorch/XLA and compilers mark values with them."""
+
+FACTORIZATIONS: Mapping[str, str] = {
+    "getrf": "lu",
+    "potrf": "cholesky",
+    "geqrf": "geqrf",
+    "orgqr": "householder_product",
+    "ungqr": "householder_product",
+    "syevd": "eigh",
+    "heevd": "eigh",
+    "syevj": "eigh",
+    "heevj": "eigh",
+    "gesdd": "svd",
+    "gesvd": "svd",
+    "gesvdj": "svd",
+}
+"""Primitives by the routine of LAPACK or cuSOLVER that JAX calls."""
+
+ROUTINE = re.compile(r"(?:lapack_[sdcz]|(?:cu|hip)(?:solver|blas|solverdn)_)([a-z]+?)(?:_batched)?(?:_ffi)?")
+"""The targets of such calls, ``lapack_sgetrf_ffi``."""
+
+OTHER_CALLS: Mapping[str, str] = {
+    **dict.fromkeys(("Qr",), "geqrf"),
+    **dict.fromkeys(("Eigh",), "eigh"),
+    **dict.fromkeys(("LuDecomposition",), "lu"),
+    **dict.fromkeys(("ProductOfElementaryHouseholderReflectors",), "householder_product"),
+    **dict.fromkeys(("cu_threefry2x32", "cu_threefry2x32_ffi", "hip_threefry2x32_ffi"), "threefry2x32"),
+}
+"""Primitives by the target of calls that the compilers of TPUs and GPUs know."""
 
 NO_CALLS = frozenset(("shape_assertion", "LayoutConstraint"))
 """Targets of ``custom_call`` that compute nothing."""
+
+
+def _vectors(op: Any) -> dict[str, bool]:
+    """Return which singular vectors a call computes: LAPACK's ``mode`` N, S or A, or the flags of cuSOLVER."""
+    settings = str(op.attributes["mhlo.backend_config"]) if "mhlo.backend_config" in op.attributes else ""
+    mode = re.search(r"mode = (\d+)", settings)
+    if mode is not None:
+        return {"compute_uv": int(mode.group(1)) != ord("N"), "full_matrices": int(mode.group(1)) == ord("A")}
+    return {name: f"{name} = false" not in settings for name in ("compute_uv", "full_matrices")}
 
 
 def custom_call(program: Any, op: Any, operands: Sequence[Any]) -> Any:
@@ -409,6 +454,14 @@ def custom_call(program: Any, op: Any, operands: Sequence[Any]) -> Any:
     if target == "mhlo.topk" or target == "TopK":
         made = _result(op)
         return list(lax.top_k(operands[0], made.shape[-1]))
+    routine = ROUTINE.fullmatch(target)
+    if routine is not None and routine.group(1) == "trsm" and len(operands) > 1:
+        settings = str(op.attributes["mhlo.backend_config"]) if "mhlo.backend_config" in op.attributes else ""
+        sides = {"left_side": f"side = {ord('R')} " not in settings, "unit_diagonal": f"diag = {ord('U')} " in settings}
+        return program.bind("triangular_solve", op, operands, **sides)
+    primitive = OTHER_CALLS.get(target) or (FACTORIZATIONS.get(routine.group(1)) if routine else None)
+    if primitive is not None and operands and all(operand is not None for operand in operands):
+        return program.bind(primitive, op, operands, **(_vectors(op) if primitive == "svd" else {}))
     return program.unknown(op, operands, target)
 
 

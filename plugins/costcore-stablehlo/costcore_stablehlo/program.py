@@ -21,12 +21,12 @@ from costcore.graphs import DEEPEST, MOST_NODES
 from .attributes import aval_of, constant_of, get, is_real, name_of
 from .operators import BINARY, RULES, check_results, custom_call, direction
 
-CONSTANTS = ("stablehlo.constant", "chlo.constant", "arith.constant")
+CONSTANTS = ("stablehlo.constant", "chlo.constant", "arith.constant", "sdy.constant")
 
 DIALECTS = frozenset(("chlo", "mhlo", "sdy", "stablehlo"))
 """The dialects whose operators have rules; of MHLO, TensorFlow writes only ``copy`` beside those of StableHLO."""
 
-ENDS = frozenset(("func.return", "stablehlo.return"))
+ENDS = frozenset(("func.return", "sdy.return", "stablehlo.return"))
 
 CHOOSES = frozenset(("and", "compare", "or", "return", "select"))
 """What the body of a search for the largest or smallest element consists of."""
@@ -109,6 +109,8 @@ class FileProgram:
                 raise CostError(unknown("function", function, self._functions))
             return function
         public = [name for name, op in self._functions.items() if get(op, "sym_visibility", "public") == "public"]
+        if not public and len(self._functions) == 1:
+            public = [*self._functions]
         if not public:
             raise CostError("the program has no public function")
         if "main" in public or len(public) == 1:
@@ -249,6 +251,8 @@ class FileProgram:
             return self._while(op, operands, values)
         if op.name in ("stablehlo.case", "stablehlo.if"):
             return self._branches(op, operands[0], values)
+        if op.name == "sdy.manual_computation":
+            return self._part(op, operands, values)
         if op.name == "stablehlo.composite":
             return self._composite(op, operands)
         if short == "custom_call":
@@ -278,6 +282,20 @@ class FileProgram:
         if op.name == "stablehlo.case":
             return lax.switch(which, branches)
         return lax.cond(which, *branches)
+
+    def _part(self, op: Any, operands: Sequence[Any], values: dict[Any, Any]) -> Sequence[Any]:
+        """Run what one device computes of values that are divided among several: its parts have shapes of their own."""
+        block = op.regions[0].blocks[0]
+        parts = self._placed([value.type for value in block.arguments], operands)
+        return self._placed([result.type for result in op.results], self._block(block, parts, values))
+
+    def _placed(self, types: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+        """Return operands with other shapes, at no cost."""
+        avals = [aval_of(kind) for kind in types]
+        made = tuple(ShapedArray(aval.shape, aval.dtype) for aval in avals if aval is not None)
+        if len(made) != len(operands):
+            raise CostError(f"a body takes {len(made)} values and gets {len(operands)}")
+        return list(_primitive("sharding_constraint").bind(*operands, made=made))
 
     def _composite(self, op: Any, operands: Sequence[Any]) -> Sequence[Any]:
         """Run what a composite stands for: a primitive if it has a rule, else the function that defines it."""

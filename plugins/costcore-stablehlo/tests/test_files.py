@@ -130,6 +130,54 @@ def test_an_unknown_call_is_named_with_its_shapes(write):
     assert "(2, 3)" in str(report.ignored_layers)
 
 
+LINEAR_ALGEBRA = {
+    "lu": (lambda x: lax.linalg.lu(x)[0], "lu_factor"),
+    "qr": (jnp.linalg.qr, "qr", "qr_factor", "householder_product"),
+    "eigh": (jnp.linalg.eigh, "symmetric_eigen"),
+    "svd": (jnp.linalg.svd, "singular_values"),
+    "singular values": (lambda x: jnp.linalg.svd(x, compute_uv=False), "singular_values"),
+    "inverse": (jnp.linalg.inv, "lu_factor", "triangular_solve"),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR_ALGEBRA)
+def test_calls_of_lapack_cost_what_jax_computes_with_them(name):
+    """JAX exports factorizations as ``custom_call @lapack_sgetrf_ffi`` and the like."""
+    function, *ops = LINEAR_ALGEBRA[name]
+
+    def flops(report):
+        return sum(call["flops"] for call in report.layer_report.values() if call["op"] in ops)
+
+    report = estimate(exported(function, [(3, 8, 8)]))
+    assert report.status == "complete" and flops(report)
+    assert flops(report) == flops(estimate(function, ((3, 8, 8),)))
+
+
+def test_a_mark_of_pytorch_and_operators_of_other_dialects(write):
+    body = """%y = stablehlo.custom_call @mark_tensor(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+      %z = "acme.twist"(%y) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+      return %z : tensor<2x3xf32>"""
+    with pytest.warns(CostWarning, match="no calculator for 'jax::acme.twist'"):
+        report = estimate(write(function(body)))
+    assert [each["type"] for each in report.ignored_layers.values()] == ["acme.twist"]
+
+
+def test_what_one_of_several_devices_computes(write):
+    """Rows are divided among 4 devices: each multiplies 2 x 8 by 8 x 5."""
+    text = """sdy.mesh @mesh = <["d"=4]>
+    func.func private @only(%x: tensor<8x8xf32>, %w: tensor<8x5xf32>) -> tensor<8x5xf32> {
+      %y = sdy.manual_computation(%x, %w) in_shardings=[<@mesh, [{"d"}, {}]>, <@mesh, [{}, {}]>]
+        out_shardings=[<@mesh, [{"d"}, {}]>] manual_axes={"d"} (%a: tensor<2x8xf32>, %b: tensor<8x5xf32>) {
+        %c = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+          : (tensor<2x8xf32>, tensor<8x5xf32>) -> tensor<2x5xf32>
+        sdy.return %c : tensor<2x5xf32>
+      } : (tensor<8x8xf32>, tensor<8x5xf32>) -> tensor<8x5xf32>
+      return %y : tensor<8x5xf32>
+    }"""
+    report = estimate(write(text))
+    assert (report.total_report["macs"], report.status) == (2 * 8 * 5, "complete")
+
+
 def test_an_index_of_the_largest_element_is_a_search():
     assert "argmax" in types(estimate(exported(lambda x: jnp.argmax(x, 1), [(4, 8)])))
 
