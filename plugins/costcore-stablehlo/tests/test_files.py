@@ -162,6 +162,20 @@ def test_a_mark_of_pytorch_and_operators_of_other_dialects(write):
     assert [each["type"] for each in report.ignored_layers.values()] == ["acme.twist"]
 
 
+def test_a_condition_may_call_what_returns_nothing(write):
+    body = """%y = stablehlo.while(%a = %x) : tensor<2x3xf32>
+      cond {
+        "acme.log"() : () -> ()
+        %t = stablehlo.constant dense<true> : tensor<i1>
+        stablehlo.return %t : tensor<i1>
+      } do {
+        %b = stablehlo.tanh %a : tensor<2x3xf32>
+        stablehlo.return %b : tensor<2x3xf32>
+      }
+      return %y : tensor<2x3xf32>"""
+    assert "trips_1" in str(estimate(write(function(body))).total_report["flops"])
+
+
 def test_what_one_of_several_devices_computes(write):
     """Rows are divided among 4 devices: each multiplies 2 x 8 by 8 x 5."""
     text = """sdy.mesh @mesh = <["d"=4]>

@@ -65,7 +65,7 @@ def _counted_trips(params: Mapping[str, Any], shared: Sequence[Value], entering:
     Of several such comparisons that are joined by ``and``, as TensorFlow writes, the first that fails ends the loop.
     """
     condition = params["cond_jaxpr"].jaxpr
-    made = {eqn.outvars[0]: eqn for eqn in condition.eqns}
+    made = {eqn.outvars[0]: eqn for eqn in condition.eqns if eqn.outvars}
     waiting, counts = [*condition.outvars], []
     while waiting:
         atom = waiting.pop()
