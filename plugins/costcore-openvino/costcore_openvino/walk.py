@@ -55,10 +55,12 @@ class Walker:
         self._scales: dict[int, GraphValue] = {}
         """A scale of values that are integers, by the id of the object, which lives as long as this."""
         self._kept: list[GraphValue] = []
+        self._batch: Dim | None = None
 
     def run(self, graph: Graph, given: Any = None) -> None:
         """Record the graph of the file, with the shapes that the user gives for its inputs."""
         shapes = {} if self._sizes is None else bind_inputs(graph, self._sizes, given)
+        self._batch = next((shape[0] for shape in shapes.values() if shape), None)
         inputs, outputs = self._walk(graph, {}, Place(), shapes)
         self._recording.finish(inputs.values(), outputs.values())
 
@@ -90,7 +92,8 @@ class Walker:
             made = self._made(layer, found, shapes.get(layer.id))
             if layer.id in plan.within:
                 made = [values[plan.within[layer.id], "result"]]
-            elif layer.type == "Parameter" and made:
+            elif made and (layer.type == "Parameter" or (layer.type == "ReadValue" and not layer.inputs)):
+                # a state without an initial value is given, as an input is
                 inputs[layer.id] = made[0]
                 if layer.id in given:
                     flow = self._recording.dataflow
@@ -187,6 +190,8 @@ class Walker:
         if not parts and first is not None:
             return first.shape
         at_start = first.shape if first is not None and first.ndim == len(parts) else (0,) * len(parts)
+        if first is None and len(parts) > 1 and self._batch is not None:
+            at_start = (self._batch, *at_start[1:])  # as many samples as the inputs have
         shape: list[Dim] = []
         for part, size in zip(parts, at_start, strict=True):
             number = integer(part)

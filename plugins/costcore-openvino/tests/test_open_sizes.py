@@ -157,6 +157,10 @@ def test_states_hold_steps_of_earlier_passes(read):
     )
     assert shapes(report)[0] == "empty_0,2,past,4" and shapes(report)[1] == "empty_0,2,k_2+past,4"
     assert any("states hold past steps" in note for note in report.notes)
+    state = {"variable_id": "s", "variable_shape": "?,2,?,4", "variable_type": "f32"}
+    x, value = L("Parameter", (), (-1, 2), name="x"), L("ReadValue", (), OPEN, data=state)
+    report = read(x, value, L("ReLU", (1,), OPEN), L("Result", (2,)), inputs=(3, 2), dims={"past": 5})
+    assert shapes(report) == ["3,2,5,4"]
 
 
 def test_a_loop_runs_as_often_as_its_input_has_parts(read):
