@@ -138,7 +138,11 @@ ALLOCATORS = ("tensors", "cuda")
 """How memory is counted: the peak of tensors, or what PyTorch's CUDA caching allocator needs for them."""
 
 CONTEXT = "500 MiB"
-"""Memory that a process takes on a GPU before its first tensor: assumed; depends on driver, GPU and libraries."""
+"""Memory that a process takes on a GPU before its first tensor: assumed; depends on driver, GPU and libraries.
+
+PyTorch takes about 300 MB with CUDA 11.7 or newer, which loads kernels lazily, and more than 1,000 MB with older ones:
+github.com/pytorch/pytorch/issues/107667.
+"""
 
 
 @dataclass(frozen=True)
