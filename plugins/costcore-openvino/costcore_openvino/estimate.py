@@ -15,7 +15,7 @@ from costcore.trace.run import Recorder
 from .model import read_model
 from .rows import LEARNED_BY, ROWS
 from .shapes import Integers
-from .walk import Walker
+from .walk import Walker, bind_inputs
 
 __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 
@@ -50,9 +50,12 @@ def estimate(
     recording = GraphRecording(recorder, "openvino", trips, LEARNED_BY)
     with in_file(name := fspath(model)):
         graph, version, is_open = read_model(name)
-        if not is_open and inputs is not None:
-            raise CostError("the file states the shapes of its inputs. Change them with model.reshape(…) of OpenVINO")
-        recorder.frameworks["openvino"] = f"IR {version}"
         sizes = OpenSizes(dims)
+        if not is_open and inputs is not None:
+            try:
+                bind_inputs(graph, sizes, inputs)
+            except CostError as error:
+                raise CostError(f"{error}. Change shapes with model.reshape(…) of OpenVINO") from None
+        recorder.frameworks["openvino"] = f"IR {version}"
         Walker(recording, Integers.beside(name, is_open), sizes if is_open else None).run(graph, inputs)
         sizes.check()

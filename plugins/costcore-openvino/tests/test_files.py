@@ -369,9 +369,15 @@ def test_weights_that_become_shorter_are_an_error(read, tmp_path, monkeypatch, s
             read(*layers)
 
 
-def test_shapes_cannot_be_given(read):
-    with pytest.raises(CostError, match=r"Change them with model.reshape"):
-        read(L("Parameter", (), (2,)), inputs=(3,))
+def test_given_shapes_are_those_of_a_file_without_open_sizes(read):
+    layers = L("Parameter", (), (2,)), L("ReLU", (0,), (2,)), L("Result", (1,))
+    assert read(*layers, inputs=(2,)).total_report["flops"] == 2
+    with pytest.raises(
+        CostError, match=r"has the shape \(2\) in the file \(got \(3,\)\). Change shapes with model.reshape"
+    ):
+        read(*layers, inputs=(3,))
+    with pytest.raises(CostError, match=r"leaves no dimension open"):
+        read(*layers, dims={"x": 3})
 
 
 @pytest.mark.parametrize("size", ["<dim>2</dim>", "<dim>-1</dim>"])
