@@ -723,7 +723,10 @@ def check_target(target: str) -> None:
         raise ValueError(f"{target!r} is not a model: there is no such file or folder")
     module, _, factory = target.rpartition(".")
     is_dotted = all(part.isidentifier() for part in target.split(".")) and module
-    hint = f". Did you mean {f'{module}:{factory}'!r}?" if is_dotted else ""
+    near = [f"{module}:{factory}"] if is_dotted else []
+    if target.isidentifier():
+        near = [f"{prefix}:{target}" for spec in specs().values() for prefix in spec.libraries]
+    hint = f". Did you mean {' or '.join(map(repr, near))}?" if near else ""
     message = (
         f"{target!r} is not a model (expected a path ending in {suffixes}, package.module:factory, file.py:factory, "
         f"{libraries}or a report saved as .json){hint}"

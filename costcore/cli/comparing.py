@@ -381,7 +381,8 @@ def explain_parser() -> argparse.ArgumentParser:
 def run_explain(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
     check_model(args.model)
-    read_number(args.number, args.significant)
+    if read_number(args.number, args.significant).value.denominator != 1:
+        raise ValueError(f"{args.number!r} is no whole number. Did you mean {args.number}G or {args.number}M?")
     format_of(args, "table", RESULT_FILES)
     report = report_of(args.model, args, is_alone=True)
     explanation = explain(report, args.number, args.significant, sizes=_sizes(args), source=args.source, year=args.year)

@@ -88,11 +88,13 @@ class Parser(argparse.ArgumentParser):
 
     Attributes:
         words: what completes besides a model, in its place.
+        given: the arguments of the command line.
         arguments: the arguments outside of groups.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.words: Sequence[str] = ()
+        self.given: Sequence[str] = ()
         self.arguments: list[argparse.Action] = []
         super().__init__(*args, **options)
 
@@ -106,6 +108,11 @@ class Parser(argparse.ArgumentParser):
         """Print the usage and the message, and exit with 2."""
         found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)$", message)
         near = did_you_mean([found[1]], re.findall(r"[^\s,']+", found[2])) if found else ""
+        if re.search(r"are required: .*--device\b", message):
+            from costcore.analyses.devices.device import device_names
+
+            named = [word for word in self.given if word in device_names()]
+            near = f". Did you mean '--device {named[0]}'?" if named else ", such as --device h100"
         super().error(message + near)
 
 
@@ -133,6 +140,8 @@ def command_parser(command: str, arguments: str, description: str, epilog: str) 
 def parse_arguments(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the arguments of a command; unknown ones are an error that suggests near matches."""
     argv = sys.argv[1:] if argv is None else list(argv)
+    if isinstance(parser, Parser):
+        parser.given = argv
     flags = re.findall(r"--[a-z0-9-]+", parser.format_help())
     given = [text for text in argv[: argv.index("--") if "--" in argv else None] if text.startswith("--")]
     unknown = [text for text in given if not any(flag.startswith(text.partition("=")[0]) for flag in flags)]

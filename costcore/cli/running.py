@@ -272,9 +272,9 @@ def _parts() -> Sequence[str]:
 
 
 def _devices() -> list[str]:
-    from costcore.analyses.devices.device import CALIBRATED, devices
+    from costcore.analyses.devices.device import device_names
 
-    return [*devices(), *(alias for each in devices().values() for alias in each.aliases), *CALIBRATED]
+    return device_names()
 
 
 def _conventions() -> Iterable[str]:

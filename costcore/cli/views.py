@@ -41,6 +41,7 @@ from costcore.errors import did_you_mean, unknown
 from costcore.files import is_folder
 from costcore.ledger.ledger import MODES_WITH_REMARKS, check_depth, check_top, remarks_on_mode
 from costcore.plugins import imported, with_plugin_hint
+from costcore.registry import specs
 from costcore.reports.data import PARTS, check_parts
 from costcore.reports.exports import by_suffix
 from costcore.reports.report import Report
@@ -553,7 +554,9 @@ def main(argv: Sequence[str]) -> int:
     if argv and argv[0].isalpha() and not is_folder(argv[0]):
         known = sorted(commands())
         problem = f"{argv[0]!r} is not a model or a command (commands: {', '.join(known)})"
-        parser.error(with_plugin_hint(f"{problem}{did_you_mean(argv[:1], known)}"))
+        libraries = " or ".join(f"{prefix}:{argv[0]}" for spec in specs().values() for prefix in spec.libraries)
+        near = did_you_mean(argv[:1], known) or (f". A model of a library is {libraries}" if libraries else "")
+        parser.error(with_plugin_hint(f"{problem}{near}"))
     return run_command(parser, argv, _report_model)
 
 

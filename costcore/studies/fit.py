@@ -16,7 +16,7 @@ from os import PathLike
 from shlex import quote
 from typing import Any
 
-from costcore.analyses.devices.device import Device, find_device
+from costcore.analyses.devices.device import Device, device_names, find_device
 from costcore.analyses.memory.arena import Arena
 from costcore.analyses.timing.bound import NOT_MULTIPLIED
 from costcore.analyses.timing.times import layer_at, replace_tensors
@@ -696,6 +696,10 @@ class Target:
         return "memory" not in self.memories and bool(self.memories)
 
 
+FEW_BYTES = 10_000
+"""A number below it is more likely the name of a device or a number of gigabytes."""
+
+
 def target_of(target: object) -> Target:
     """Return the memories of a device.
 
@@ -719,6 +723,9 @@ def target_of(target: object) -> Target:
         raise TypeError(f"target must be {FORMS} (got {short_repr(target)})")
     if re.search(r"\b(sram|flash)\b", target.lower()):
         return _divided(target, _named_amounts(target.lower(), target))
+    if target.strip().isdecimal() and int(target) < FEW_BYTES:
+        near = [name for name in device_names() if name.endswith(target.strip())]
+        raise ValueError(f"target {target} is {int(target):,} bytes. Did you mean {(near or [f'{target} GB'])[0]!r}?")
     if re.match(r"\s*[0-9]", target):
         return Target(target.strip(), {"memory": parse_bytes(target, "target")})
     try:

@@ -12,6 +12,9 @@ from costcore.numbers import MOST_DIGITS, Dim, as_text, is_symbolic
 
 _AMOUNT = r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*([KMGT]?)(i?)(B?)"
 
+_LOWER = re.compile(r"([0-9._]+\s*)([kmgt])(i?)b")
+"""Bytes in lower case, ``24gb``, as people type them."""
+
 _PERCENT = r"([0-9]+(?:\.[0-9]+)?)\s*%"
 
 
@@ -48,7 +51,10 @@ def parse_amount(value: object, name: str, kind: str = "flops") -> int:
         return int(value)
     if not isinstance(value, str):
         raise TypeError(malformed)
-    match = re.fullmatch(_AMOUNT, value.strip())
+    given = value.strip()
+    if is_bytes and (typed := _LOWER.fullmatch(given)):
+        given = f"{typed[1]}{typed[2].upper()}{typed[3]}B"
+    match = re.fullmatch(_AMOUNT, given)
     if match is None:
         raise ValueError(malformed)
     number, prefix, binary, unit = match.groups()

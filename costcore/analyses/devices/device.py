@@ -457,8 +457,20 @@ def devices() -> dict[str, Device]:
     return dict(_known())
 
 
+def device_names() -> list[str]:
+    """Return the names and aliases of all known devices."""
+    return [*_known(), *(alias for each in _known().values() for alias in each.aliases), *CALIBRATED]
+
+
+def _plain(name: object) -> str:
+    # "RTX 4090" is rtx4090.
+    return re.sub(r"[^a-z0-9]", "", str(name).lower())
+
+
 def find_device(device: str | PathLike[str] | Device) -> Device:
     """Return a device by its name, an alias or the path of a TOML file; a :class:`Device` is returned as it is.
+
+    Case, spaces and hyphens of names do not count.
 
     Raises:
         TypeError: if ``device`` is anything else.
@@ -473,8 +485,11 @@ def find_device(device: str | PathLike[str] | Device) -> Device:
     if str(device).endswith(".toml") or str(device) in CALIBRATED:
         return read_device(CALIBRATED.get(str(device), device))
     found = _known().get(str(device)) or next((each for each in _known().values() if device in each.aliases), None)
+    for each in [] if found else _known().values():
+        if _plain(device) in map(_plain, (each.name, *each.aliases)):
+            return each
     if found is None:
-        names = [*(alias for each in _known().values() for alias in each.aliases), *_known(), *CALIBRATED]
+        names = sorted(device_names(), key=list(_known()).__contains__)  # aliases first
         longer = [*dict.fromkeys(name for name in names if name.lower().startswith(str(device).lower()))]
         longer = [name for name in longer if not any(name != each and name.startswith(each) for each in longer)]
         near = f". Did you mean {' or '.join(map(repr, longer[:6]))}?" if longer else did_you_mean([str(device)], names)

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from costcore import ComputationalCostHook, CostError, Tensor, estimate, table
+from costcore import ComputationalCostHook, CostError, Tensor, estimate, fit, table
 from tests.command_line import main
 from tests.core.given_costs import dense, net
 from tests.registered import load, load_model
@@ -51,7 +51,7 @@ def test_the_message_for_an_unknown_command_lists_the_commands(capsys):
         "calibrate, check, completion, conformance, conventions, devices, diff, explain, fit, memory, plan, plot, "
     )
     commands += "profile, quantities, reconcile, serve, table, time, train"
-    message = f"'compare' is not a model or a command (commands: {commands})\n"
+    message = f"'compare' is not a model or a command (commands: {commands}). Did you mean 'diff'?\n"
     assert capsys.readouterr().err.endswith(message)
     with pytest.raises(SystemExit):
         main(["chek", "a.onnx"])
@@ -65,6 +65,30 @@ def test_a_near_match_of_an_unknown_flag_is_suggested(command, capsys):
     assert left.value.code == 2
     message = "error: unrecognized arguments: --backwards. Did you mean '--backward'?\n"
     assert capsys.readouterr().err.endswith(message)
+
+
+@pytest.mark.parametrize(
+    ("command", "end"),
+    [
+        ("time hf:bert h100", "are required: --device. Did you mean '--device h100'?"),
+        ("serve hf:gpt2", "are required: --device, such as --device h100"),
+        ("fit hf:bert 4090", "target 4090 is 4,090 bytes. Did you mean 'rtx4090'?"),
+        ("fit hf:bert 24", "target 24 is 24 bytes. Did you mean '24 GB'?"),
+        ("explain hf:resnet 4.1", "'4.1' is no whole number. Did you mean 4.1G or 4.1M?"),
+        ("resnet", " or hf:resnet"),
+    ],
+)
+def test_what_people_type_is_answered_with_what_they_meant(capsys, command, end):
+    with pytest.raises(SystemExit) as left:
+        main(command.split())
+    assert left.value.code == 2
+    assert capsys.readouterr().err.endswith(f"{end}\n")
+
+
+def test_units_and_names_of_devices_may_be_in_any_case(capsys):
+    report = net(dense("a", 3))
+    wanted = [fit(report, None, target, context=0).limit for target in ("24 GB", "24 GiB", "rtx4090")]
+    assert [fit(report, None, target, context=0).limit for target in ("24gb", "24gib", "RTX 4090")] == wanted
 
 
 def test_a_shape_without_its_flag_is_suggested_with_it(capsys):
@@ -262,7 +286,7 @@ def test_a_target_with_arguments_is_one_model(model, capsys):
 
 @pytest.mark.parametrize(
     ("target", "end"),
-    [("nets.Net", "Did you mean 'nets:Net'?"), ("resnet50", "saved as .json)"), ("", "saved as .json)")],
+    [("nets.Net", "Did you mean 'nets:Net'?"), ("resnet50", "or 'hf:resnet50'?"), ("", "saved as .json)")],
 )
 def test_a_target_of_another_form_lists_the_forms(target, end, capsys):
     with pytest.raises(SystemExit) as left:
