@@ -261,6 +261,7 @@ _OUR_WORDS = {
     "decimals": "digits",
     "depth": "tree",
     "dev": "device",
+    "device": "cuda",
     "doc_lengths": "document_lengths",
     "documents": "document_lengths",
     "dp": "mesh",

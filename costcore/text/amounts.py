@@ -12,7 +12,7 @@ from costcore.numbers import MOST_DIGITS, Dim, as_text, is_symbolic
 
 _AMOUNT = r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*([KMGT]?)(i?)(B?)"
 
-_LOWER = re.compile(r"([0-9._]+\s*)([kmgt])(i?)b")
+_LOWER = re.compile(r"([0-9._]+\s*)([kmgt])(i?)(b?)")
 """Bytes in lower case, ``24gb``, as people type them."""
 
 _PERCENT = r"([0-9]+(?:\.[0-9]+)?)\s*%"
@@ -53,7 +53,7 @@ def parse_amount(value: object, name: str, kind: str = "flops") -> int:
         raise TypeError(malformed)
     given = value.strip()
     if is_bytes and (typed := _LOWER.fullmatch(given)):
-        given = f"{typed[1]}{typed[2].upper()}{typed[3]}B"
+        given = f"{typed[1]}{typed[2].upper()}{typed[3]}{typed[4].upper()}"
     match = re.fullmatch(_AMOUNT, given)
     if match is None:
         raise ValueError(malformed)
@@ -61,7 +61,8 @@ def parse_amount(value: object, name: str, kind: str = "flops") -> int:
     if len(number) > MOST_DIGITS:
         raise ValueError(f"{name}: a number of {len(number)} digits is too large (expected at most {MOST_DIGITS})")
     if bool(unit) != (is_bytes and bool(prefix or unit)) or (binary and not (prefix and unit)):
-        raise ValueError(malformed)
+        near = f". Did you mean '{number} {prefix}B' or '{number} {prefix}iB'?" if is_bytes and not unit else ""
+        raise ValueError(malformed + near)
     base = 1024 if binary else 1000
     return int(Fraction(number.replace("_", "")) * base ** PREFIXES.index(prefix))
 

@@ -76,6 +76,8 @@ def test_a_near_match_of_an_unknown_flag_is_suggested(command, capsys):
         ("fit hf:bert 24", "target 24 is 24 bytes. Did you mean '24 GB'?"),
         ("explain hf:resnet 4.1", "'4.1' is no whole number. Did you mean 4.1G or 4.1M?"),
         ("resnet", " or hf:resnet"),
+        ("hf:bert --device gpu", "unrecognized arguments: --device. Did you mean '--cuda'?"),
+        ("fit hf:bert 24g", "(got '24g'). Did you mean '24 GB' or '24 GiB'?"),
     ],
 )
 def test_what_people_type_is_answered_with_what_they_meant(capsys, command, end):
