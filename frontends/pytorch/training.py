@@ -6,6 +6,7 @@ Sections: passes of a training loop for :class:`costcore.MFUMeter`, activation c
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -416,7 +417,8 @@ def checkpointed(model: Module, modules: str | None) -> Iterator[None]:
         model: a copy of the user's model.
         modules: the name of a class, ``BertLayer``, whose outermost modules are recomputed; or a pattern of their
             paths, ``encoder.layer.*.output``. ``BertLayer(save=mm,softmax)`` keeps the results of these operators, as
-            ``create_selective_checkpoint_contexts`` does; ``attention`` is that of any fused kernel. None for none.
+            ``create_selective_checkpoint_contexts`` does; ``attention`` is that of any fused kernel, and ``mm/2`` keeps
+            that of the first of two. None for none.
 
     Raises:
         TypeError: if it is not a string.
@@ -474,16 +476,30 @@ def _modules_to_recompute(model: Module, name: str) -> list[Module]:
 def _contexts(saved: Sequence[str]) -> Callable[[], Any]:
     from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
 
-    for name in saved:
+    every: dict[str, int] = {}
+    for text in saved:
+        name, slash, number = text.partition("/")
+        if slash and not (number.isdecimal() and int(number) > 0):
+            raise ValueError(f"checkpoint: {text!r} must be an operator and how often it is saved, as mm/2")
         if name != ATTENTION and not hasattr(torch.ops.aten, name):
             raise ValueError(f"checkpoint: PyTorch has no operator aten::{name} to save. Write {ATTENTION}, mm or bmm.")
+        every[name] = int(number or 1)
 
-    def policy(context: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
-        name = operator.overloadpacket.__name__
-        is_saved = name in saved or (ATTENTION in saved and FUSED_ATTENTION in name)
-        return CheckpointPolicy.MUST_SAVE if is_saved else CheckpointPolicy.PREFER_RECOMPUTE
+    def contexts() -> Any:
+        # The recomputation counts anew, as the forward pass did.
+        seen: Counter[tuple[bool, str]] = Counter()
 
-    return partial(create_selective_checkpoint_contexts, policy)
+        def policy(context: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
+            name = operator.overloadpacket.__name__
+            if FUSED_ATTENTION in name and ATTENTION in every:
+                name = ATTENTION
+            seen[context.is_recompute, name] += 1
+            is_saved = name in every and (seen[context.is_recompute, name] - 1) % every[name] == 0
+            return CheckpointPolicy.MUST_SAVE if is_saved else CheckpointPolicy.PREFER_RECOMPUTE
+
+        return create_selective_checkpoint_contexts(policy)
+
+    return contexts
 
 
 ATTENTION, FUSED_ATTENTION = "attention", "scaled_dot_product"

@@ -74,10 +74,12 @@ def test_a_checkpointed_block_keeps_its_input_only():
 def test_blocks_by_their_paths_keep_the_results_of_operators():
     """With the results of the first linear layers, 65,536 bytes each, no product runs again; those of the second are
     the inputs of the next block, and an output."""
-    plain, paths, operators = (
+    plain, paths, operators, first = (
         estimate(Net(), (256, 64), memory=True, backward=True, checkpoint=modules)
-        for modules in ("Block", "blocks.*", "blocks.*(save=addmm)")
+        for modules in ("Block", "blocks.*", "blocks.*(save=addmm)", "blocks.*(save=addmm/2)")
     )
+    assert first.memory.saved == operators.memory.saved
+    assert recomputed(first) == recomputed(operators)  # it stops before the second layer
     assert paths.memory.saved == plain.memory.saved
     assert recomputed(paths) == recomputed(plain)
     assert operators.memory.saved == plain.memory.saved + 65_536 * 4
@@ -159,6 +161,7 @@ def test_the_switch_of_a_layer_is_used_in_training(training):
     [
         ("blocks.*.c", ValueError, r"unknown path of modules in checkpoint .*blocks\.\*\.a"),
         ("Block(mm)", ValueError, r"must name operators as Block\(save=mm,attention\)"),
+        ("Block(save=mm/0)", ValueError, "must be an operator and how often it is saved, as mm/2"),
         ("Block(save=gemm)", ValueError, "PyTorch has no operator aten::gemm to save"),
         ("Blok", ValueError, "unknown class of modules in checkpoint 'Blok' .* Did you mean 'Block'"),
         (Block, TypeError, "checkpoint must be the name of a class of modules"),
