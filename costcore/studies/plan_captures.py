@@ -29,6 +29,9 @@ With three, one block has neighbors on both sides: sharded copies prefetch the p
 """
 
 
+ENDS = ("embedding", "head")
+"""The parts of a model before its blocks and after them, which the first and the last stage of a pipeline hold."""
+
 LINEAR = ("linear", "matmul", "grouped_matmul", "grouped_matmul_backward")
 """The operators that Transformer Engine runs in float8, of layers and of experts."""
 
@@ -74,6 +77,8 @@ class RankCosts(NamedTuple):
         state: bytes of optimizer state.
         step_bytes: bytes that a step of the optimizer needs in addition.
         linear: the number of parameters that products multiply in blocks, once gathered.
+        ends: of the parameters that only :data:`ENDS` of the model use, the ``number`` and the bytes of ``weights``,
+            ``gradients`` and ``state``, by end.
     """
 
     peaks: Mapping[tuple[str, str], float]
@@ -88,6 +93,7 @@ class RankCosts(NamedTuple):
     state: float
     step_bytes: float
     linear: float
+    ends: Mapping[tuple[str, str], float]
 
     def with_step(self, step: RankCosts) -> RankCosts:
         """Return the figures of this pass with a step of the optimizer, captured with another micro-batch.
@@ -97,7 +103,12 @@ class RankCosts(NamedTuple):
         Args:
             step: any pass with a step of the optimizer.
         """
-        return self._replace(step_seconds=step.step_seconds, state=step.state, step_bytes=step.step_bytes)
+        ends = {**self.ends, **{key: nbytes for key, nbytes in step.ends.items() if key[1] == "state"}}
+        return self._replace(step_seconds=step.step_seconds, state=step.state, step_bytes=step.step_bytes, ends=ends)
+
+    def of_ends(self, ends: Sequence[str], what: str) -> float:
+        """Return the sum of a figure over some of :data:`ENDS`."""
+        return fsum(self.ends.get((end, what), 0.0) for end in ends)
 
     def peak(self, block: float, waiting: float, share: float = 1.0) -> int:
         """Return the peak memory of the rank.
@@ -310,6 +321,7 @@ class RankCaptures:
             state=state,
             step_bytes=max(in_step - end.total, 0.0),
             linear=_linear_parameters(report, layout.blocks),
+            ends=_ends(report, layout.blocks),
         )
         return Captured(costs, points, end)
 
@@ -346,6 +358,35 @@ def _linear_parameters(report: Report, blocks: Sequence[str]) -> float:
                 if tensor.role == "param" and len(tensor.shape) > 1:
                     weights[call.module, call.name, name] = prod(map(int, tensor.shape))
     return float(sum(weights.values()))
+
+
+def _ends(report: Report, blocks: Sequence[str]) -> dict[tuple[str, str], float]:
+    # Parameters of modules that run before the blocks, or after them; those of both, as tied weights, are of no end.
+    assert report.memory is not None
+    calls = [call for call in report.trace.calls if call.phase == "forward"]
+    inside = [i for i, call in enumerate(calls) if _is_inside(call.module, blocks)]
+    first, last = (inside[0], inside[-1]) if inside else (0, 0)
+    modules: dict[str, set[str]] = {end: set() for end in ENDS}
+    used: dict[str, set[int]] = {end: set() for end in ENDS}
+    for i, call in enumerate(calls):
+        if call.parameters and not first <= i <= last:
+            end = ENDS[i > last]
+            modules[end].add(call.module)
+            used[end].update(call.parameters)
+    if used[ENDS[0]] & used[ENDS[1]]:
+        return {}
+    found: dict[tuple[str, str], float] = {}
+    kinds = {"parameter": "weights", "gradient": "gradients", "optimizer": "state"}
+    for block in report.memory.ledger.blocks:
+        owner = block.name.partition(" ")[0].rpartition(".")[0]
+        if block.name and block.died is None and block.kind in kinds:
+            for end in ENDS:
+                if owner in modules[end] and owner not in modules[ENDS[end == ENDS[0]]]:
+                    key = end, kinds[block.kind]
+                    found[key] = found.get(key, 0.0) + block.nbytes
+                    if block.kind == "parameter":
+                        found[end, "number"] = found.get((end, "number"), 0.0) + prod(block.shape)
+    return found
 
 
 def _is_inside(module: str, blocks: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from costcore.api.estimate import estimate, model_and_inputs
 from costcore.errors import CostError, short_repr, unknown
 from costcore.registry import needed_ability
 from costcore.studies.batch_inputs import CONTEXT, Limit, inputs_of_batch, make_limit
-from costcore.studies.plan_captures import DEPTHS, Cut, RankCaptures, RankCosts, tokens_of
+from costcore.studies.plan_captures import DEPTHS, ENDS, Cut, RankCaptures, RankCosts, tokens_of
 from costcore.studies.plan_setups import (
     DTYPE_OF_FP8,
     FP8,
@@ -111,7 +111,7 @@ def plan(
         optimizer: the optimizer, see :func:`costcore.estimate`.
         per_node: the maximum number of devices along ``tp``.
         micro_batches: samples per pass to try.
-        certain: the number of plans with all blocks captured.
+        certain: the number of plans with all blocks captured; 0 saves their time.
         checkpoints: whether blocks run under activation checkpointing; both are tried. Or options ``checkpoint`` of
             :func:`costcore.estimate`: other modules, or ``"Block(save=mm,attention)"``.
         precisions: options ``precision`` of :func:`costcore.estimate` to try, or ``"fp8"``: products of linear layers
@@ -145,7 +145,9 @@ def plan(
         CostError: if the model repeats no blocks, or cannot be captured at all.
         TypeError, ValueError: if an argument is invalid, or no mesh divides the samples.
     """
-    _check(devices=devices, global_batch=global_batch, per_node=per_node, certain=certain)
+    _check(devices=devices, global_batch=global_batch, per_node=per_node)
+    if certain != 0:
+        _check(certain=certain)
     for size in micro_batches:
         _check(micro_batches=size)
     if wrong := [stage for stage in zero if stage not in ZERO]:
@@ -250,6 +252,20 @@ def _meshes(
     return found
 
 
+class Stage(NamedTuple):
+    """A stage of a pipeline.
+
+    Attributes:
+        kinds: the kinds of its blocks.
+        waiting: the passes whose activations it keeps beside the one that runs.
+        lacks: the ends of the model that other stages hold.
+    """
+
+    kinds: tuple[int, ...]
+    waiting: float
+    lacks: tuple[str, ...]
+
+
 class _Search:
     def __init__(
         self,
@@ -307,15 +323,15 @@ class _Search:
                 why = f"needs at least {self._excess(floor)} too much, for weights, gradients and state"
                 return Plan(setup, False, why=why, memory_at_least=floor)
             memory, rank, stage = max(
-                (self._stage(setup, *each) for each in self._stages(setup)), key=lambda stage: stage[0]
+                (self._stage(setup, each) for each in self._stages(setup)), key=lambda stage: stage[0]
             )
             if on_lines is not None:
-                memory, rank, stage = self._stage(setup, *stage, exactly=True)
+                memory, rank, stage = self._stage(setup, stage, exactly=True)
             whole = self._captures.of(setup, self._kinds)
         except (CostError, TypeError, ValueError) as error:
             return Plan(setup, None, why=str(error))
         stages, blocks = setup.mesh.pp, self._captures.blocks(setup, self._kinds)
-        sent, host = round(sent_bytes(setup, rank)), self._host_bytes(setup, rank, stage[0])
+        sent, host = round(sent_bytes(setup, rank)), self._host_bytes(setup, rank, stage.kinds)
         # Stages with equal work: a device takes its share of the time of all blocks.
         pass_seconds = whole.seconds
         if setup.sequence_parallel:
@@ -351,13 +367,14 @@ class _Search:
 
     def _floor(self, setup: Setup) -> int:
         """Return what a device needs at least in the step of the optimizer, whatever the passes are."""
-        kinds = max((kinds for kinds, _ in self._stages(setup)), key=len)
+        kinds, _, lacks = max(self._stages(setup), key=lambda stage: len(stage.kinds))
         rank = self._captures.step_of(setup, kinds)
+        state = rank.state - rank.of_ends(lacks, "state")
+        rank = rank._replace(parameters=rank.parameters - rank.of_ends(lacks, "number"), state=state)
         share, nbytes = _share_of_state(setup, rank), NBYTES[setup.precision]
         wide = nbytes if setup.gradients is None else 4
         held = rank.parameters * (nbytes + wide * (share if setup.zero == 2 else 1))
-        state = 0.0 if "optimizer" in setup.offload else share * rank.state
-        return self._limit.needed(ceil(held + state))
+        return self._limit.needed(ceil(held + (0.0 if "optimizer" in setup.offload else share * state)))
 
     def least(self, tried: Sequence[Plan]) -> list[Plan]:
         """Return the plans, of which none fits, with the memory of the one that needs the least of all."""
@@ -370,20 +387,20 @@ class _Search:
     def _excess(self, memory: int) -> str:
         return readable(memory - self._limit.memory, "bytes", 2)
 
-    def _stages(self, setup: Setup) -> list[tuple[tuple[int, ...], float]]:
-        # The blocks of each stage, and the passes whose activations it keeps beside the one that runs.
+    def _stages(self, setup: Setup) -> list[Stage]:
         size = ceil(len(self._kinds) / setup.mesh.pp)
-        found: dict[tuple[int, ...], tuple[tuple[int, ...], float]] = {}
-        for stage in range(ceil(len(self._kinds) / size)):
+        last = ceil(len(self._kinds) / size) - 1
+        found: dict[Any, Stage] = {}
+        for stage in range(last + 1):
             kinds = tuple(self._kinds[stage * size : (stage + 1) * size])
             waiting = setup.schedule.in_flight(stage, setup.mesh.pp, setup.passes) - 1
-            if kinds not in found or found[kinds][1] < waiting:
-                found[kinds] = kinds, waiting
+            lacks = tuple(end for end, holder in zip(ENDS, (0, last), strict=True) if stage != holder)
+            if (kinds, lacks) not in found or found[kinds, lacks].waiting < waiting:
+                found[kinds, lacks] = Stage(kinds, waiting, lacks)
         return [*found.values()]
 
-    def _stage(
-        self, setup: Setup, kinds: tuple[int, ...], waiting: float, exactly: bool = False
-    ) -> tuple[int, RankCosts, tuple[tuple[int, ...], float]]:
+    def _stage(self, setup: Setup, stage: Stage, exactly: bool = False) -> tuple[int, RankCosts, Stage]:
+        kinds, waiting, lacks = stage
         rank = self._captures.of(setup, kinds)
         share = _share_of_state(setup, rank)
         wider = 1 if setup.gradients is None else 4 / NBYTES[setup.precision]
@@ -401,7 +418,12 @@ class _Search:
         if setup.precision == FP8 and setup.zero != 3:
             extra += 2 * rank.linear
         on_device = 0.0 if "optimizer" in setup.offload else share
-        return self._limit.needed(ceil(rank.peak(saved, waiting, on_device) + extra)), rank, (kinds, waiting)
+        # What the stage lacks was alive throughout, but for gradients of a single pass.
+        extra -= rank.of_ends(lacks, "weights") + on_device * rank.of_ends(lacks, "state")
+        if setup.accumulates:
+            extra -= (1 - cut.gradients) * rank.of_ends(lacks, "gradients")
+        needed = self._limit.needed(ceil(rank.peak(saved, waiting, on_device) + extra))
+        return needed, rank._replace(parameters=rank.parameters - rank.of_ends(lacks, "number")), stage
 
 
 def whole_width(setup: Setup) -> Setup:
@@ -770,6 +792,8 @@ class Plans(Result):
 
     def _certainty(self) -> str:
         captured = sum(each.is_captured for each in self.plans)
+        if not captured:
+            return f"memory: on lines through captures of {DEPTHS[0]} and {DEPTHS[1]} blocks"
         off = "" if self.error is None else f", which differ from captures of all by up to {100 * self.error:.2g} %"
         return (
             f"memory: all blocks of the first {captured} plans were captured; that of others is on lines through "

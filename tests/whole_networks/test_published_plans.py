@@ -2,8 +2,10 @@
 
 Narayanan et al. 2021 (arXiv:2104.04473, table 1), Korthikanti et al. 2022 (arXiv:2205.05198, tables 3 and 5; seconds
 per iteration of validation.py of calculon), Smith et al. 2022 (arXiv:2201.11990, section 2.4), Grattafiori et al. 2024
-(arXiv:2407.21783, table 4), OLMo-7B.yaml of allenai/OLMo, whose throughput is not stated, and DeepSeek-AI 2024
-(arXiv:2412.19437).
+(arXiv:2407.21783, table 4), OLMo-7B.yaml of allenai/OLMo, whose throughput is not stated, DeepSeek-AI 2024
+(arXiv:2412.19437), Black et al. 2022 (GPT-NeoX-20B, arXiv:2204.06745), Zeng et al. 2022 (GLM-130B, arXiv:2210.02414),
+Zhang et al. 2022 (OPT-175B, arXiv:2205.01068), the model cards of Falcon 40B and 180B, train/tr11-176B-ml of
+bigscience-workshop/bigscience (BLOOM), and benchmarks/llama3_h100_202412_torchtitan.md of pytorch/torchtitan.
 """
 
 from __future__ import annotations
@@ -65,24 +67,39 @@ class Gpt(nn.Module):
 
 
 class Published(NamedTuple):
-    """A run: layers, width, heads, the sizes of its mesh, samples of a step, and how long that took."""
+    """A run: layers, width, heads, the sizes of its mesh, samples of a step, how long that took if stated, and how."""
 
     layers: int
     width: int
     heads: int
     mesh: dict[str, int]
     batch: int
-    seconds: float
-
-
-def megatron(layers, width, heads, t, p, n, batch, tflops):
-    """Return a run of table 1, whose TFLOP/s are of 96 B s l h² (1 + s / 6h + V / 16lh), full recomputation."""
-    flops = 96 * batch * 2048 * layers * width**2 * (1 + 2048 / (6 * width) + 51_200 / (16 * layers * width))
-    return Published(layers, width, heads, {"dp": n // t // p, "tp": t, "pp": p}, batch, flops / (n * tflops * 1e12))
+    seconds: float | None
+    words: int = 51_200
+    micro_batch: int = 1
+    device: str = "a100-sxm4-80gb"
+    options: tuple[tuple[str, object], ...] = ()
+    memory: float | None = None
 
 
 def mesh(t, p, n):
     return {"dp": n // t // p, "tp": t, "pp": p}
+
+
+def megatron(layers, width, heads, t, p, n, batch, tflops, **rest):
+    """Return a run whose TFLOP/s are of 96 B s l h² (1 + s / 6h + V / 16lh), full recomputation."""
+    words = rest.get("words", 51_200)
+    flops = 96 * batch * 2048 * layers * width**2 * (1 + 2048 / (6 * width) + words / (16 * layers * width))
+    return Published(layers, width, heads, mesh(t, p, n), batch, flops / (n * tflops * 1e12), **rest)
+
+
+ZERO_1 = (("zero", (1,)),)
+
+
+def bloom(t, p, micro_batch, batch, seconds, memory):
+    """Return a run of 384 A100 in chronicles-prequel.md: 72 layers of width 14,336, ZeRO-1, GB of nvidia-smi."""
+    rest = {"words": 250_880, "micro_batch": micro_batch, "options": ZERO_1, "memory": memory}
+    return Published(72, 14_336, 64, mesh(t, p, 384), batch, seconds, **rest)
 
 
 RUNS = {
@@ -103,33 +120,97 @@ RUNS = {
     "MT-NLG on 2240": Published(105, 20480, 128, mesh(8, 35, 2240), 1920, 60.1),
     "MT-NLG on 2800": Published(105, 20480, 128, mesh(8, 35, 2800), 1920, 50.2),
     "MT-NLG on 3360": Published(105, 20480, 128, mesh(8, 35, 3360), 1920, 44.4),
+    "GPT-NeoX 20B": megatron(
+        *(44, 6144, 64, 2, 4, 96, 1536, 117), words=50_432, micro_batch=4, device="a100-sxm4-40gb", options=ZERO_1
+    ),
+    "GLM 130B": megatron(
+        *(70, 12_288, 96, 4, 8, 768, 4224, 135), words=150_528, device="a100-sxm4-40gb", options=ZERO_1
+    ),
+    "OPT 175B": megatron(96, 12_288, 96, 8, 1, 992, 992, 147, words=50_272)._replace(mesh={"fsdp": 124, "tp": 8}),
+    "Falcon 40B": Published(60, 8192, 64, mesh(8, 4, 384), 1152, None, 65_024, 1, "a100-sxm4-40gb", ZERO_1),
+    "Falcon 180B": Published(80, 14_848, 232, mesh(8, 8, 4096), 2048, None, 65_024, 1, "a100-sxm4-40gb", ZERO_1),
+    "BLOOM 176B": Published(
+        70, 14_336, 112, mesh(4, 12, 384), 2048, 104.5, 250_880, 2, options=(*ZERO_1, ("gradients", "float32"))
+    ),
+    "181B, tp=8 pp=6": bloom(8, 6, 4, 2048, 120.18, 55),
+    "181B, tp=8 pp=2": bloom(8, 2, 2, 2016, 136.13, 76),
+    "181B, tp=4 pp=12": bloom(4, 12, 2, 2048, 110.48, 44),
+    "181B, tp=4 pp=6": bloom(4, 6, 2, 2048, 111.71, 57),
+    "181B, tp=2 pp=12": bloom(2, 12, 2, 2048, 112.50, 63),
+    "181B, tp=2 pp=24": bloom(2, 24, 1, 2048, 119.53, 44),
+    "181B, tp=8 pp=1": bloom(8, 1, 1, 2016, None, None),
+    "181B, tp=2 pp=6": bloom(2, 6, 1, 2048, None, None),
 }
+BY_HAND = ("1.7B", "7.5B", "39.1B")
+
+OUT_OF_MEMORY = ("181B, tp=8 pp=1", "181B, tp=2 pp=6")
+"""The runs that ended so."""
 
 
 @cache
 def planned(name):
     run = RUNS[name]
     with torch.device("meta"):
-        net = Gpt(run.layers, run.width, run.heads)
+        net = Gpt(run.layers, run.width, run.heads, run.words)
     return plan(
         *(net, (("batch", 2048), "int64")),
         devices=prod(run.mesh.values()),
-        device="a100-sxm4-80gb",
+        device=run.device,
         global_batch=run.batch,
-        micro_batches=(1,),
+        micro_batches=(run.micro_batch,),
         checkpoints=(True,),
         meshes=[run.mesh],
+        certain=int(name in BY_HAND),
+        **dict(run.options),
     )
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_published_run_is_feasible_and_not_faster_than_its_bound(name):
-    found = planned(name)
-    assert [each.why for each in found.left_out] == []
-    assert found.best.seconds < RUNS[name].seconds < 8 * found.best.seconds
+    """The memory of a stage is within 8 % of what nvidia-smi showed, in 10⁹ bytes: 55, 76, 44, 57, 63 and 44 GB."""
+    found, run = planned(name), RUNS[name]
+    assert [not each.fits for each in found.left_out] == [True] * (name in OUT_OF_MEMORY)
+    if name in OUT_OF_MEMORY:
+        return
+    assert run.seconds is None or found.best.seconds < run.seconds < 8 * found.best.seconds
+    assert run.memory is None or found.best.memory == pytest.approx(1e9 * run.memory, rel=0.08)
 
 
-@pytest.mark.parametrize("name", ["1.7B", "7.5B", "39.1B"])
+@pytest.mark.skipif(not FUSES_GROUPED_QUERIES, reason="attention with fewer heads of keys runs otherwise")
+@pytest.mark.parametrize(("devices", "gib"), [(8, (82.4, 77.0)), (128, (67.0, 62.0))])
+def test_memory_of_torchtitan(devices, gib):
+    """Llama 3.1 8B, sharded, two sequences of 8,192 tokens each, selective checkpointing of every second product.
+
+    Tables 1 and 3: GiB without ``torch.compile`` and with it, on H100 with 96 GB. The loss is in float32.
+    """
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 32}
+    config = transformers.LlamaConfig(
+        **sizes, num_attention_heads=32, num_key_value_heads=8, vocab_size=128_256, use_cache=False
+    )
+    with torch.device("meta"):
+        net = transformers.LlamaForCausalLM(config)
+
+    def loss(output):
+        rows = output.logits.flatten(0, 1)
+        return functional.cross_entropy(rows.float(), rows.new_zeros(len(rows), dtype=torch.int64))
+
+    (made,) = plan(
+        *(net, {"input_ids": (("batch", 8192), "int64")}),
+        devices=devices,
+        device="h100",
+        memory="94 GiB",
+        global_batch=2 * devices,
+        micro_batches=(2,),
+        checkpoints=("LlamaDecoderLayer(save=mm/2,attention)",),
+        meshes=[{"fsdp": devices}],
+        certain=0,
+        loss=loss,
+    ).plans
+    assert all(made.memory == pytest.approx(each * 2**30, rel=0.1) for each in gib)
+
+
+@pytest.mark.parametrize("name", BY_HAND)
 def test_memory_by_hand(name):
     """The most is alive in the step of the optimizer, at the embedding of V h / t numbers.
 
@@ -149,18 +230,21 @@ def test_memory_by_hand(name):
     ===========================================  ===============  ==============
 
     Activations of the checkpointed blocks were freed in the backward pass. Tensor parallelism divides all matrices, and
-    biases of q, k, v and up. PyTorch has the gradient of a divided embedding whole, 2 and 4 bytes of V h numbers.
+    biases of q, k, v and up. PyTorch has the gradient of a divided embedding whole, 2 and 4 bytes of V h numbers. Of
+    two stages, the first has no last norm and no head.
     """
     run, s, v = RUNS[name], 2048, 51_200
     h, t, layers = run.width, run.mesh["tp"], run.layers // run.mesh["pp"]
     block = (12 * h * h + 7 * h) // t + 6 * h
     parameters, tensors = layers * block + 2 * v * h // t + 2 * h, 16 * layers + 4
+    if run.mesh["pp"] > 1:
+        parameters, tensors = parameters - v * h // t - 2 * h, tensors - 3
     states = 16 * parameters + 2 * (v * h - v * h // t) + 4 * tensors
     update = 4 * v * h + 8 * v * h // t
     assert planned(name).best.memory == states + 8 * s + 2 * s * v // t + 2 + update + 500 * 2**20
 
 
-@pytest.mark.parametrize("name", ["1.7B", "7.5B", "39.1B"])
+@pytest.mark.parametrize("name", BY_HAND)
 def test_the_bound_by_hand(name):
     """The products of a step at 312 TFLOP/s, of which the backward pass has two of each, are nearly all of the bound.
 
@@ -222,6 +306,7 @@ def test_llama_405b(replicas, tflops):
         micro_batches=(1,),
         checkpoints=(True,),
         meshes=[{"fsdp": replicas, "tp": 8, "pp": 16}],
+        certain=0,
     )
     assert [each.why for each in found.left_out] == []
     assert found.best.seconds < 2048 * 2.151e16 / (replicas * 128 * tflops * 1e12) < 4 * found.best.seconds

@@ -173,7 +173,9 @@ def test_a_pipeline_keeps_the_activations_of_its_passes(net, schedule, bubble, w
     saved = waiting * (memories[1].saved - memories[0].saved) / 2 * 4
     phases = memories[1].phases
     most = max(phases["optimizer"], *(phases[phase] + saved for phase in ("forward", "backward")))
-    assert piped.memory == most + 500 * 2**20
+    # The last stage has the head and keeps fewer passes, unless all keep as many.
+    head = HEAD * 16 + 2 * 4 if schedule == "1f1b" or schedule.startswith("interleaved") else 0
+    assert piped.memory == most - head + 500 * 2**20
     assert str(piped.setup) == ("pp=2" if schedule == "1f1b" else f"pp=2 {Schedule.parse(schedule)}")
 
 
@@ -235,11 +237,14 @@ def test_modules_to_recompute(net):
 
 def test_a_stage_of_as_many_blocks_as_a_capture_has_times(net):
     """Two stages of 4 blocks: a capture of all blocks of a stage has no times, which those of 4 blocks need."""
-    staged, alone = (
-        plan(net, X, **{**ONE, "checkpoints": (True,)}, meshes=[mesh], devices=devices).best
-        for mesh, devices in (({"pp": 2}, 2), ({"dp": 1}, 1))
+    staged, alone, lines = (
+        plan(net, X, **{**ONE, "checkpoints": (True,)}, meshes=[mesh], devices=devices, certain=certain)
+        for mesh, devices, certain in (({"pp": 2}, 2, 3), ({"dp": 1}, 1, 3), ({"pp": 2}, 2, 0))
     )
-    assert staged.seconds == pytest.approx(alone.seconds / 2) != 0
+    assert staged.best.seconds == pytest.approx(alone.best.seconds / 2) != 0
+    assert staged.best.is_captured and not lines.best.is_captured
+    assert lines.best.memory == pytest.approx(staged.best.memory)
+    assert "memory: on lines through captures of 3 and 4 blocks" in str(lines)
 
 
 def test_bubbles_of_recomputing_pipelines():
