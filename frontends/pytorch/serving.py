@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -108,6 +109,8 @@ class MetaCachedModel:
         has_scores = not hasattr(model, "get_output_embeddings") or model.get_output_embeddings() is not None
         self.scores_all = has_scores and LAST_ONLY not in inspect.signature(model.forward).parameters
         self.is_recurrent = False
+        self._template: Any = None
+        """The cache of one sequence of ``FEW + 1`` tokens, if one of any other size is like it."""
         self.parts = self._parts()
         if self.is_recurrent and dtype is not None and isinstance(getattr(torch, dtype, None), torch.dtype):
             self._meta.to(getattr(torch, dtype))
@@ -131,6 +134,9 @@ class MetaCachedModel:
         stretch(cache, FEW, FEW + 1)
         grows = [tensor.shape for tensor, _ in parts(cache)] == [tensor.shape for tensor, _ in longer]
         self.is_recurrent = any(part.fixed for part in found) or (grows and n_short != n_longer)
+        if self._is_of_transformers and grows and not self.is_recurrent:
+            two, _ = self._filled(2, FEW)
+            self._template = grown if _state(resized(grown, 1, FEW + 1, 2, FEW)) == _state(two) else None
         return found
 
     def _states_among(self, short: Sequence[Part], longer: Sequence[Part]) -> frozenset[int]:
@@ -147,7 +153,7 @@ class MetaCachedModel:
         Raises:
             CostError: if the model fails, or takes no such argument.
         """
-        cache = self._filled(batch, past)[0] if past else self._make_cache(self._meta)
+        cache = self._cache_of(batch, past) if past else self._make_cache(self._meta)
         before = [*parts(cache)]
         with capture(recorder, is_estimate=True) as mode:
             self._run(mode, cache, batch, tokens, last_only)
@@ -156,6 +162,13 @@ class MetaCachedModel:
             for i, (tensor, _) in (*enumerate(before), *enumerate(parts(cache))):
                 found[i in self._states].add(identities.storages[identities.of(tensor)[1]])
         return CacheStorages(frozenset(found[False] - {0}), frozenset(found[True] - found[False] - {0}))
+
+    def _cache_of(self, batch: int, tokens: int) -> Any:
+        # Filling it takes as long as the pass that is recorded. Windows keep parts of longer arrays.
+        windows = [part.window for part in self.parts if part.window is not None]
+        if self._template is None or tokens >= min(windows, default=tokens + 1):
+            return self._filled(batch, tokens)[0]
+        return resized(self._template, 1, FEW + 1, batch, tokens)
 
     def _filled(self, batch: int, tokens: int) -> tuple[Any, int]:
         # The cache, and the number of calls that filled it. A recurrence may run in a loop over tokens: of such a model
@@ -330,6 +343,35 @@ def stretch(cache: object, tokens: int, length: int) -> None:
                 setattr(layer, name, held.new_empty((*held.shape[:-2], kept, held.shape[-1])))
         if isinstance(getattr(layer, "cumulative_length", None), int):
             layer.cumulative_length = length
+
+
+def resized(cache: Any, n_sequences: int, tokens: int, batch: int, length: int) -> Any:
+    """Return a copy of a cache of transformers on the meta device, with keys and values of other sizes.
+
+    Args:
+        cache: a cache that was filled, with fewer tokens than any window.
+        n_sequences: how many sequences it has.
+        tokens: how many tokens of each.
+        batch: how many sequences the copy is to have.
+        length: how many tokens of each.
+    """
+    made = deepcopy(cache)
+    for layer in getattr(made, "layers", ()):
+        for name in ("keys", "values"):
+            held = getattr(layer, name, None)
+            if isinstance(held, Tensor) and held.ndim == 4 and held.shape[0] == n_sequences:
+                setattr(layer, name, held.new_empty((batch, *held.shape[1:])))
+    stretch(made, tokens, length)
+    return made
+
+
+def _state(cache: Any) -> object:
+    # The shapes of its arrays, and what its layers count.
+    counts = [
+        {name: value for name, value in vars(layer).items() if isinstance(value, int)}
+        for layer in (cache, *getattr(cache, "layers", ()))
+    ]
+    return [(tensor.shape, tensor.dtype) for tensor, _ in parts(cache)], counts
 
 
 def parts(cache: object) -> Iterator[Part]:

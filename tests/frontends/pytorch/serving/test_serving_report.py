@@ -441,18 +441,31 @@ def test_states_of_a_recurrence_stay_as_the_model_has_them():
     assert model.dtype == torch.float32
 
 
-@pytest.mark.skipif(not hasattr(DynamicCache, "update_conv_state"), reason="transformers 4 has another cache for it")
-def test_states_in_modules_take_no_loop_over_the_context():
-    """RecurrentGemma keeps its states in its modules: few tokens fill them, for the costs of a real step after 511."""
+HAS_STATES = hasattr(DynamicCache, "update_conv_state")
+
+FEW_TOKENS = {
+    "states in modules": pytest.param(
+        RecurrentGemmaForCausalLM,
+        RecurrentGemmaConfig(
+            **{**SIZES, "num_key_value_heads": 1}, lru_width=D, head_dim=Q, attention_window_size=2048
+        ),
+        marks=pytest.mark.skipif(not HAS_STATES, reason="transformers 4 has another cache for it"),
+    ),
+    "keys and values": pytest.param(LlamaForCausalLM, LlamaConfig(**SIZES)),
+}
+
+
+@pytest.mark.parametrize(("kind", "config"), FEW_TOKENS.values(), ids=FEW_TOKENS)
+def test_few_tokens_fill_the_cache_of_a_step(kind, config):
+    """The costs are those of a real step after 511 tokens. RecurrentGemma keeps its states in its modules."""
     lengths = []
 
-    class Watched(RecurrentGemmaForCausalLM):
+    class Watched(kind):
         def forward(self, input_ids, past_key_values=None, **options):
             lengths.append(input_ids.shape[1])
             return super().forward(input_ids, past_key_values=past_key_values, **options)
 
-    heads = {"num_attention_heads": H, "num_key_value_heads": 1, "lru_width": D, "head_dim": Q}
-    model = Watched(RecurrentGemmaConfig(**{**SIZES, **heads}, attention_window_size=2048)).eval()
+    model = Watched(config).eval()
     step = ServingReport(model).decode(batch=2, context=512)
     assert max(lengths) < 20
     tokens, cache = torch.ones(2, 512, dtype=torch.int64), DynamicCache(config=model.config)
