@@ -209,9 +209,11 @@ class Walker:
         sizes = tuple(self._sizes(f"{name}_{i}") if size is None else as_size(size) for i, size in enumerate(shape))
         if any(not is_symbolic(size) and not 0 <= size <= LARGEST for size in sizes):
             raise CostError(f"{name!r} has the shape {sizes}")
-        if unknown:
-            shown = ", ".join(str(sizes[i]) for i in unknown)
-            self._recording.recorder.assume(f"the shape of {name!r} depends on data: {shown}. Give with dims=…", name)
+        if shown := [str(sizes[i]) for i in unknown if is_symbolic(sizes[i])]:  # the others were given
+            what = (
+                f"the shape of {name!r} depends on data: {', '.join(shown)}. Give sizes with dims={{{shown[0]!r}: …}}"
+            )
+            self._recording.recorder.assume(what, name)
         return GraphValue(sizes, dtype if kind is None else kind.dtype, name)
 
 

@@ -34,7 +34,8 @@ LARGEST = 2**40
 """No axis is larger."""
 
 MADE_BY_DATA = (
-    "the shape of {layer} ({kind}) depends on data, or on constants in the file of weights: {sizes}. Give with dims=…"
+    "the shape of {layer} ({kind}) depends on data, or on constants in the file of weights: {sizes}. "
+    "Give sizes with dims={{{first!r}: …}}"
 )
 
 AS_STORED = "weights are stored in smaller types: they are read as they are stored, and unpacking them is not counted"
@@ -178,8 +179,8 @@ class Walker:
         sizes = tuple(as_dim(self._sizes(names[i]) if size is None else size) for i, size in enumerate(stated))  # type: ignore[misc]
         if any(not is_symbolic(size) and not 0 <= size <= LARGEST for size in sizes):
             raise CostError(f"layer {layer.name!r} has the shape {sizes}, which does not follow from its operands")
-        if made := [str(sizes[i]) for i in names]:
-            text = MADE_BY_DATA.format(layer=repr(layer.name), kind=layer.type, sizes=", ".join(made))
+        if made := [str(sizes[i]) for i in names if is_symbolic(sizes[i])]:  # the others were given
+            text = MADE_BY_DATA.format(layer=repr(layer.name), kind=layer.type, sizes=", ".join(made), first=made[0])
             self._recording.recorder.assume(text, layer.name)
         return sizes
 

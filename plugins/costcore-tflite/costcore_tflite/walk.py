@@ -157,9 +157,11 @@ class Walker:
         sizes = tuple(self._sizes(names[i]) if size is None else as_dim(size) for i, size in enumerate(stated))
         if any(not is_symbolic(size) and not 0 <= size <= LARGEST for size in sizes):
             raise CostError(f"tensor {tensor.name!r} has the shape {sizes}")
-        if names:
-            shown = ", ".join(str(sizes[i]) for i in names)
-            self._recording.recorder.assume(f"the shape of {tensor.name!r} depends on data: {shown}. Give with dims=…")
+        if shown := [str(sizes[i]) for i in names if is_symbolic(sizes[i])]:  # the others were given
+            self._recording.recorder.assume(
+                f"the shape of {tensor.name!r} depends on data: {', '.join(shown)}. "
+                f"Give sizes with dims={{{shown[0]!r}: …}}"
+            )
         return sizes
 
     def _returned(self, outputs: Sequence[Quantized], inner: Sequence[GraphValue]) -> Sequence[Quantized]:
