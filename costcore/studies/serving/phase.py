@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from math import ceil
@@ -362,7 +362,7 @@ class PhaseTime(Result):
     tokens: int
     cached_share: float
     least_memory_seconds: float
-    reached: Reached | None = None
+    reached: Reached | None = field(default=None, repr=False)
 
     def _content(self) -> Content:
         rate, tokens = self.tokens_per_second, f"{self.tokens:,} new tokens in a pass"
