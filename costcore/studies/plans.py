@@ -485,17 +485,20 @@ ALIKE = 1.05
 
 
 class _Order:
-    """The order of plans: by the time that published runs let expect, in steps of :data:`ALIKE`, then by the bound."""
+    """The order of plans: by the time that published runs let expect, in steps of :data:`ALIKE`, then by the bound.
+
+    Plans with equal bounds, as without a link, are ordered by the bytes that they send.
+    """
 
     def __init__(self, run: WholeRun | None, global_batch: int) -> None:
         self._run = run
         self._global_batch = global_batch
 
-    def __call__(self, plan: Plan) -> tuple[int, float, int]:
+    def __call__(self, plan: Plan) -> tuple[int, float, int, int]:
         expected, bound = 0, (plan.seconds or 0.0) * (1 + plan.bubble)
         if self._run is not None and self._run.is_near(plan.setup):
             expected = round(log(max(bound, self._run.middle(plan.setup, self._global_batch)), ALIKE))
-        return expected, bound, plan.memory or 0
+        return expected, bound, plan.sent or 0, plan.memory or 0
 
 
 def _check(**numbers: object) -> None:

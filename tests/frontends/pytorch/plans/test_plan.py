@@ -247,6 +247,15 @@ def test_a_stage_of_as_many_blocks_as_a_capture_has_times(net):
     assert "memory: on lines through captures of 3 and 4 blocks" in str(lines)
 
 
+def test_of_equal_bounds_the_plan_that_sends_less_is_first(net):
+    """Without a link, ZeRO-1 and ZeRO-2 take as long; ZeRO-2 reduces gradients in both passes and needs less memory."""
+    first, second = plan(
+        net, ("batch", 1, 64), zero=(2, 1), **{**ONE, "global_batch": 8}, devices=4, meshes=[{"dp": 4}]
+    ).plans
+    assert (first.setup.zero, second.setup.zero) == (1, 2) and first.memory > second.memory
+    assert first.seconds == second.seconds
+
+
 def test_bubbles_of_recomputing_pipelines():
     """Four stages, 8 passes: 3/8 of a pass of 4 units, of which gradients of weights are one or two less in ZB-H1."""
     for text, bubble in (("1f1b", 3 / 8), ("zb-h1", 3 / 8 * 2 / 4), ("zb-h2", 3 / 8 / 4), ("interleaved=3", 1 / 8)):
