@@ -29,6 +29,8 @@ _PICKLE = "a pickle, which would run code when it is read. Pass the code that bu
 _ARCHIVE = "an archive. Unpack it, and pass the model inside."
 _PADDLE = "a model of PaddlePaddle. Convert it with paddle2onnx."
 _ARRAYS = "a file of arrays, not a model. Pass the code that builds the model, as file.py:factory."
+_NSIGHT = "a report of Nsight Systems. Run nsys export --type sqlite, and pass its file."
+_ROCPROF = "a trace of rocprofv3. Run it with --output-format csv, and pass the file of kernels."
 _CAFFE = "a model of Caffe. Convert it to ONNX."
 
 OTHER_FILES = {
@@ -38,6 +40,8 @@ OTHER_FILES = {
     **dict.fromkeys((".pb", ".pbtxt", ".meta"), _TENSORFLOW),
     **dict.fromkeys((".engine", ".plan", ".trt", ".rknn", ".hef", ".blob", ".bmodel", ".om", ".mnn"), _COMPILED),
     **dict.fromkeys((".pkl", ".pickle", ".joblib", ".dill"), _PICKLE),
+    **dict.fromkeys((".nsys-rep", ".qdrep"), _NSIGHT),
+    **dict.fromkeys((".pftrace", ".otf2"), _ROCPROF),
     **dict.fromkeys((".zip", ".tar", ".tgz", ".gz", ".mar", ".nemo"), _ARCHIVE),
     **dict.fromkeys((".pdmodel", ".pdiparams"), _PADDLE),
     **dict.fromkeys((".npz", ".npy", ".msgpack"), _ARRAYS),

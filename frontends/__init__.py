@@ -133,8 +133,14 @@ _EVENTS = re.compile(rb'\s*\[\s*\{(?![^{}]*"cat"\s*:\s*"(Session|Node)")[^{}]*"p
 """The beginning of a list of events, not of ONNX Runtime: there the first event is of its session."""
 
 
+_OF_DEVICE = re.compile(rb"SQLite format 3\0|[^\n]*\bKernel_Name\b[^\n]*\bStart_Timestamp\b")
+"""The beginning of an export of Nsight Systems, and of a kernel trace of rocprofv3."""
+
+
 def is_trace(head: bytes) -> bool:
-    """Return whether a file is a trace of ``torch.profiler`` or an execution trace, by its first bytes."""
+    """Return whether a file is a trace of a profiler or an execution trace, by its first bytes."""
+    if _OF_DEVICE.match(head):
+        return True
     head = head.removeprefix(b"\xef\xbb\xbf")
     if head.lstrip()[:1] == b"{":
         is_of_observer = _OF_OBSERVER.search(head) is not None and _NODE.search(head) is not None

@@ -20,6 +20,7 @@ ROWS = {
 
 OPERATORS = {ast.Pow: operator.pow, ast.Mult: operator.mul, ast.LShift: operator.lshift}
 CHECKPOINTS, LIBRARIES = "frontends/pytorch/checkpoints", "frontends/pytorch/libraries"
+DEVICE_FILES = "profiles of Nsight Systems and rocprofv3"
 CONFIG = "`config.json` (`hf:`)"
 TOML = "conventions, devices, calibrations, topologies"
 
@@ -55,6 +56,8 @@ LIMITS = [
     ("traces", "frontends/pytorch/traces/trace_file.py", "MOST_RATIO, UNPACKED", (64, 2**23), "64 times"),
     ("traces", "frontends/pytorch/traces/trace_file.py", "LONGEST_GAP", 2**22, "4 MiB of spaces"),
     ("traces", "frontends/pytorch/traces/trace_file.py", "LONGEST", 2**25, "32 MiB an event"),
+    (DEVICE_FILES, "frontends/pytorch/traces/device_files.py", "MOST_FIELD", 2**16, "names of 65,536 characters"),
+    (DEVICE_FILES, "frontends/pytorch/traces/device_files.py", "STEPS_PER_BYTE", 20, "20 times the bytes"),
     ("profiles of runtimes", "costcore/analyses/measured/join.py", "MOST", 2**29, "512 MiB"),
     (
         "profiles of runtimes",

@@ -58,7 +58,7 @@ from costcore.cli.running import (
 )
 from costcore.errors import CostError
 from costcore.ledger.ledger import check_top
-from costcore.registry import ability, frontend_for_file, is_saved_report, specs
+from costcore.registry import ability, frontend_for_file, is_saved_report, other_file, specs
 from costcore.reports.report import Report
 from costcore.studies.serving.report import (
     ServingReport,
@@ -749,7 +749,8 @@ def run_profile(args: argparse.Namespace) -> int:
 def _measured(path: str, args: argparse.Namespace, et: str | None) -> Measured:
     is_trace = bool(frontend_for_file(path))
     if not is_trace and args.model is None:
-        raise CostError(f"{path} is not a torch.profiler trace. For a profile of ONNX Runtime, pass --model model.onnx")
+        other = "is not a torch.profiler trace. For a profile of ONNX Runtime, pass --model model.onnx"
+        raise CostError(f"{path} {other_file(path) or other}")
     profile: Report | str = path
     if is_trace:
         with printed_warnings(path, is_quiet=True):

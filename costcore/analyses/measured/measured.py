@@ -141,7 +141,7 @@ class Measured(Result):
             row["span_seconds%"] = 100 * group.alone * 1e9 / self.profile.span
         if group.of_bound is not None:
             row["of_bound"] = group.of_bound
-        if group.seconds:
+        if group.seconds and group.n_bytes:  # something of it is counted
             row["achieved_flops"] = round(group.flops / group.seconds)
             row["achieved_bandwidth"] = round(group.n_bytes / group.seconds)
         return row

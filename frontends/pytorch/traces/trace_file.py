@@ -29,6 +29,7 @@ from costcore.trace.run import Profile, Recorder
 
 from ..capture.context import capture
 from ..naming import full_name
+from .device_files import read_device_file
 from .records import (
     GRAPH,
     NODE,
@@ -360,6 +361,8 @@ def read(path: str | PathLike[str]) -> Recorded:
     Raises:
         CostError: if the file cannot be read, or is not a trace.
     """
+    if (of_device := read_device_file(Path(fsdecode(path)))) is not None:
+        return of_device
     stream = JsonStream(path, ("traceEvents", "nodes"))
     kineto, execution = KinetoReader(), ExecutionTraceReader()
     has_nodes = False

@@ -1,0 +1,203 @@
+"""Profiles of a device alone: the SQLite export of Nsight Systems, and the kernel traces of rocprofv3 as CSV.
+
+They have kernels, launches and ranges, but no shapes. Ranges of ``torch.autograd.profiler.emit_nvtx`` are operators; a
+kernel outside of them is an operator of its own. Calls have measured times, and no cost.
+
+A database is other people's code: it is opened read-only and alone (no journal beside it), of it only plain tables are
+read, and its virtual machine stops after a number of steps that follows from the size of the file.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from sys import intern
+from typing import Any
+
+from costcore.errors import CostError
+from costcore.files import open_file
+
+from .records import Kernel, Launch, Op, Recorded, Span, Thread
+
+DATABASE = b"SQLite format 3\0"
+"""The first bytes of an SQLite file."""
+
+COMPRESSED = b"\x1f\x8b"
+
+COLUMNS = ("Kernel_Name", "Start_Timestamp", "End_Timestamp")
+"""The columns of a kernel trace that are read, besides those of its queue."""
+
+MOST_FIELD = 2**16
+"""Maximum characters of a name of a kernel."""
+
+_NAME = re.compile(r"([A-Za-z_]\w*::[\w.]+)(?:,|$)")
+"""The text of a range of an operator: ``aten::addmm, seq = 5, op_id = 12``."""
+
+_PROCESS = 24
+"""The bits of an id of a thread below those of its process; correlation numbers count per process."""
+
+STEPS_PER_BYTE = 20
+"""Maximum steps of the virtual machine of SQLite per byte of a file, besides :data:`STEPS`."""
+
+STEPS = 10**7
+
+_TABLES: Mapping[str, str] = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": "kernel",
+    "CUPTI_ACTIVITY_KIND_MEMCPY": "memcpy",
+    "CUPTI_ACTIVITY_KIND_MEMSET": "memset",
+}
+
+
+def read_device_file(path: Path) -> Recorded | None:
+    """Return the content of a profile; None if the file is JSON, plain or compressed.
+
+    Raises:
+        CostError: if the file is damaged, or of something else.
+    """
+    with open_file(path) as file:
+        head = file.read(len(DATABASE))
+    if head.startswith(COMPRESSED) or head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[", b""):
+        return None
+    recorded = _of_database(path) if head == DATABASE else _of_csv(path)
+    if not recorded.kernels:
+        raise CostError(f"{path} has no kernels: nothing ran on a device while it was recorded")
+    return recorded
+
+
+# rocprofv3.
+
+
+def _of_csv(path: Path) -> Recorded:
+    recorded = Recorded()
+    before = csv.field_size_limit(MOST_FIELD)
+    try:
+        with open_file(path) as file:
+            rows = csv.DictReader(line.decode("utf-8", "replace") for line in file)
+            if not {*COLUMNS} <= {*(rows.fieldnames or ())}:
+                raise CostError(f"{path} is not a trace: neither JSON, nor Nsight Systems', nor rocprofv3's of kernels")
+            for row in rows:
+                _add_alone(recorded, row.get("Kernel_Name"), _times(row), (row.get("Agent_Id"), row.get("Queue_Id")))
+    except csv.Error as error:
+        raise CostError(f"{path} is not a kernel trace of rocprofv3: {error}") from error
+    finally:
+        csv.field_size_limit(before)
+    return recorded
+
+
+def _times(row: Mapping[str, Any]) -> Sequence[object]:
+    try:
+        return [int(row[name]) for name in COLUMNS[1:]]
+    except (KeyError, TypeError, ValueError):
+        return ()
+
+
+def _add_alone(recorded: Recorded, name: object, times: Sequence[object], stream: Thread) -> None:
+    # The launch is not in the file: it is taken to be the start.
+    if isinstance(name, str) and len(times) == 2 and _is_span(*times):
+        start, end = times
+        assert isinstance(start, int) and isinstance(end, int)
+        number = len(recorded.kernels) + 1
+        recorded.kernels.append(Kernel(intern(name), "kernel", start, end, stream, number))
+        recorded.launches[number] = Launch("launch", stream, start, name)
+
+
+def _is_span(start: object, end: object) -> bool:
+    return type(start) is int and type(end) is int and 0 <= start <= end
+
+
+# Nsight Systems.
+
+
+def _of_database(path: Path) -> Recorded:
+    uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
+            return _of_tables(_Tables(connection, path.stat().st_size), path)
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # messages of SQLite quote names of a damaged schema
+        raise CostError(f"{path} cannot be read as a database: {error}") from error
+
+
+class _Tables:
+    def __init__(self, connection: sqlite3.Connection, size: int) -> None:
+        self._connection = connection
+        self._left = STEPS + STEPS_PER_BYTE * size
+        connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.set_progress_handler(self._spend, 10**5)
+        found = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
+        self._plain = {name for name, sql in found if isinstance(sql, str) and sql.upper().startswith("CREATE TABLE")}
+
+    def _spend(self) -> int:
+        self._left -= 10**5
+        return int(self._left < 0)  # anything but 0 ends the query
+
+    def rows(self, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a table; a column that it does not have is None, and a table that is not there is empty."""
+        if table not in self._plain:
+            return
+        known = {row[1] for row in self._connection.execute(f"PRAGMA table_info('{table}')")}
+        listed = ", ".join(f'"{column}"' if column in known else "NULL" for column in columns)
+        yield from self._connection.execute(f'SELECT {listed} FROM "{table}"')
+
+
+def _of_tables(tables: _Tables, path: Path) -> Recorded:
+    texts = {key: text for key, text in tables.rows("StringIds", "id", "value") if isinstance(text, str)}
+    if not texts:
+        raise CostError(f"{path} is a database, but not of Nsight Systems (nsys export --type sqlite)")
+    recorded = Recorded()
+    names = [name for (name,) in tables.rows("TARGET_INFO_GPU", "name") if isinstance(name, str) and name]
+    recorded.device = names[0] if names else ""
+    processes: dict[Any, int] = {}
+    for row in tables.rows("CUPTI_ACTIVITY_KIND_RUNTIME", "correlationId", "globalTid", "start", "nameId"):
+        number, thread, start, name = row
+        if all(type(each) is int for each in (number, thread, start)):
+            number = _of_process(number, thread, processes)
+            recorded.launches[number] = Launch(texts.get(name, "launch"), (0, thread), start)
+    for table, kind in _TABLES.items():
+        named = ("shortName", "demangledName") if kind == "kernel" else ("copyKind", "copyKind")
+        columns = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid", *named)
+        _add_work(recorded, tables.rows(table, *columns), kind, texts, processes)
+    for start, end, text, key, thread in tables.rows("NVTX_EVENTS", "start", "end", "text", "textId", "globalTid"):
+        text = text if isinstance(text, str) else texts.get(key)
+        if _is_span(start, end) and isinstance(text, str) and type(thread) is int:
+            _add_range(recorded, text, start, end, (0, thread))
+    recorded.kernels.sort(key=lambda kernel: kernel.start)
+    return recorded
+
+
+def _of_process(number: int, thread: int, processes: dict[Any, int]) -> int:
+    # One process, as nearly all profiles have, keeps its numbers.
+    process = thread >> _PROCESS
+    return number + (processes.setdefault(process, len(processes)) << 40)
+
+
+def _add_work(
+    recorded: Recorded,
+    rows: Iterable[tuple[Any, ...]],
+    kind: str,
+    texts: Mapping[Any, str],
+    processes: dict[Any, int],
+) -> None:
+    for start, end, device, stream, number, process, short, long in rows:
+        if not _is_span(start, end):
+            continue
+        name = texts.get(long) or texts.get(short) or kind if kind == "kernel" else kind
+        owner = process if type(process) is int else next(iter(processes), 0) << _PROCESS
+        number = _of_process(number, owner, processes) if type(number) is int else -1
+        if number not in recorded.launches and kind == "kernel":
+            number = -len(recorded.kernels) - 2
+            recorded.launches[number] = Launch("launch", (device, stream), start, name)
+        recorded.kernels.append(Kernel(intern(name), kind, start, end, (device, stream), number))
+
+
+def _add_range(recorded: Recorded, text: str, start: int, end: int, thread: Thread) -> None:
+    match = _NAME.match(text)
+    if match:
+        recorded.ops.append(Op(intern(match[1]), None, start, end, thread))
+    else:
+        recorded.annotations.setdefault(thread, []).append(Span(start, end, intern(text[:MOST_FIELD])))
