@@ -267,7 +267,7 @@ FILLS: Mapping[str, str] = {
     "buffer": "c4",
     "input": "c7",
     "optimizer": "c2",
-    "cached": "c2",
+    "cached": "c8",
     "gradient": "c3",
     "output": "c6",
     "saved": "c1",

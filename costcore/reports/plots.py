@@ -408,7 +408,7 @@ def colors_of(report: ReportData, theme: Theme) -> dict[str, str]:
         return sorted(sums, key=lambda op: -magnitude(sums[op][key]))
 
     first = dict.fromkeys([*largest("flops")[:4], *largest("mrw"), *largest("flops")])
-    return dict(zip(first, theme.colors, strict=False))
+    return dict(zip(first, theme.colors[:7], strict=False))  # as the page has them
 
 
 def keys(colors: dict[str, str], drawn: set[str], theme: Theme) -> list[Any]:

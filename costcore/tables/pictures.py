@@ -117,7 +117,7 @@ class Theme(NamedTuple):
 
     Attributes:
         paper, ink, soft, line: of the background, text, secondary text and grid.
-        colors: of the data, the palette of Okabe and Ito, which is safe for color-blind readers.
+        colors: of the data: the palette of Okabe and Ito, which is safe for color-blind readers, and violet.
         gray: of what has no color of its own.
     """
 
@@ -135,7 +135,7 @@ THEMES = {
         "#1b2129",
         "#596473",
         "#dfe3e9",
-        ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#c9bb1d"),
+        ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#c9bb1d", "#6a3d9a"),
         "#9aa3ad",
     ),
     "dark": Theme(
@@ -143,7 +143,7 @@ THEMES = {
         "#e4e8ee",
         "#9aa5b4",
         "#2d333d",
-        ("#3a9bd9", "#e9ab26", "#1fb88c", "#e5762a", "#8fd0f5", "#d990b7", "#f0e442"),
+        ("#3a9bd9", "#e9ab26", "#1fb88c", "#e5762a", "#8fd0f5", "#d990b7", "#f0e442", "#b39ddb"),
         "#8d97a4",
     ),
 }

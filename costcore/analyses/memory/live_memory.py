@@ -143,8 +143,8 @@ def memory_of(report: ReportLike) -> Memory:
 # Plot of live memory.
 
 
-COLORS = {"parameter": 0, "buffer": 4, "optimizer": 2, "cached": 2, "gradient": 3}
-COLORS |= {"output": 6, "saved": 1, "temporary": 5}
+COLORS = {"parameter": 0, "buffer": 4, "optimizer": 2, "gradient": 3, "output": 6, "saved": 1, "temporary": 5}
+COLORS |= {"cached": 7}
 """The color of each kind, as on the page; inputs are gray."""
 
 

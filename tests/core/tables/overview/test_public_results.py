@@ -24,6 +24,7 @@ PARTS = {
         "Cost",
         "Delta",
         "Difference",
+        "ExpertLayers",
         "Group",
         "Kind",
         "Latent",
