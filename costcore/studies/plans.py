@@ -496,7 +496,7 @@ class _Order:
 
     def __call__(self, plan: Plan) -> tuple[int, float, int, int]:
         expected, bound = 0, (plan.seconds or 0.0) * (1 + plan.bubble)
-        if self._run is not None and self._run.is_near(plan.setup):
+        if self._run is not None and self._run.is_near:
             expected = round(log(max(bound, self._run.middle(plan.setup, self._global_batch)), ALIKE))
         return expected, bound, plan.sent or 0, plan.memory or 0
 
@@ -638,9 +638,15 @@ class WholeRun(NamedTuple):
         axes = {axis: getattr(setup.mesh, axis) for axis in AXES}
         return expected(self.run._replace(**axes, precision=self._precision(setup)))
 
-    def is_near(self, setup: Setup) -> bool:
-        """Return whether the nearest published run is near enough to order plans by it."""
-        return self.nearest(setup).nearest[0][1] <= NEAR
+    @property
+    def distance(self) -> float:
+        """The distance of the nearest published run of the model in any precision, whatever the mesh."""
+        return min(expected(self.run._replace(precision=name)).nearest[0][1] for name in self.peaks)
+
+    @property
+    def is_near(self) -> bool:
+        """Whether that run is near enough to order plans by published runs."""
+        return self.distance <= NEAR
 
     def middle(self, setup: Setup, samples: int) -> float:
         """Return the seconds of a step to expect, the middle of the range."""
@@ -709,7 +715,7 @@ class Plans(Result):
     @property
     def is_by_runs(self) -> bool:
         """Whether published runs are near enough to order the plans that fit by them."""
-        return self.run is not None and any(self.run.is_near(each.setup) for each in self.plans)
+        return self.run is not None and self.run.is_near
 
     def _content(self) -> Content:
         tried = len(self.plans) + len(self.left_out)
@@ -745,10 +751,8 @@ class Plans(Result):
             return f"order: expected time by published runs; where it differs by less than {ALIKE - 1:.0%}, the bound"
         if self.run is None:
             return "order: the bound, as no published run is of such a model and device"
-        distance = min(self.run.nearest(each.setup).nearest[0][1] for each in self.plans)
-        return (
-            f"order: the bound, as no published run is near: the nearest has distance {distance:.1f}, near is {NEAR:g}"
-        )
+        far = f"the nearest has distance {self.run.distance:.1f}, near is {NEAR:g}"
+        return f"order: the bound, as no published run is near: {far}"
 
     def expected(self, plan: Plan) -> tuple[float, float, float] | None:
         """Return the seconds of a step to expect by published runs: the minimum, the middle and the maximum.

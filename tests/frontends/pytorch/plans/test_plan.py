@@ -419,7 +419,8 @@ def test_a_language_model_has_the_range_of_published_runs(near, monkeypatch):
         model = LlamaForCausalLM(config)
     meshes = [{"dp": 4}, {"dp": 2, "tp": 2}, {"dp": 2, "pp": 2}]
     ids = {"input_ids": (("batch", 16), "int64")}
-    found = plan(model, ids, devices=4, device="h100", global_batch=16, meshes=meshes, micro_batches=(1,))
+    options = {"devices": 4, "device": "h100", "global_batch": 16, "meshes": meshes, "micro_batches": (1,)}
+    found = plan(model, ids, **options)
     per_token = 2 * (4 * 64 * 64 + 3 * 64 * 96 + 2 * 16 * 64) + 64 * 100
     assert found.run.flops == 3 * 2 * 16 * per_token
     low, high, expected = found.run.expected(found.best.setup, 16)
@@ -449,3 +450,6 @@ def test_a_language_model_has_the_range_of_published_runs(near, monkeypatch):
     assert content["order"] == ("expected" if by_runs else "bound")
     assert ("expected time by published runs" if by_runs else "no published run is near: the nearest has") in text
     assert found.best.setup.mesh.tp == (2 if by_runs else 1)  # which has the larger bound, and published twice the MFU
+    if by_runs:  # whether a run is near is the same for all meshes
+        monkeypatch.setattr("costcore.studies.plans.NEAR", found.run.distance)
+        assert [each.setup for each in plan(model, ids, **options).plans] == [each.setup for each in found.plans]
