@@ -1,6 +1,7 @@
-"""Sizes that a file leaves open: sizes that the user gives, symbols for all others, and shapes that follow from them.
+"""Dynamic dimensions of files, and inference of symbolic shapes.
 
-Rules take and return sizes, integers or symbols. A frontend names the axes and numbers of its operators for them.
+Sizes come from the user, from defaults, or are symbols. Rules take and return integers or symbols; frontends translate
+attributes of operators (axes, strides) into their arguments.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ class OpenSizes:
 
     Args:
         dims: sizes by the name of the symbol, ``{"x_0": 8}``; a size may be a formula, ``"16*h"``.
-        defaults: sizes for names that the user gives none, if the file has them.
+        defaults: fallback sizes of dimensions that the user does not set.
 
     Attributes:
-        assumed: the names with a default.
+        assumed: the names whose default was used.
 
     Raises:
         TypeError: if a size is neither an integer nor a formula.
@@ -62,7 +63,7 @@ class OpenSizes:
         return size
 
     def __call__(self, name: str) -> Dim:
-        """Return the size of that name; characters that a symbol cannot have are ``_``."""
+        """Return the size of that name; invalid characters are replaced by ``_``."""
         name = "".join(c if c.isalnum() else "_" for c in name)
         if name not in self._known:
             if name in self._given:
@@ -122,7 +123,7 @@ class OpenSizes:
 
 
 def broadcast(*shapes: Sequence[Dim]) -> Shape:
-    """Return the shape to which shapes are broadcast: of two sizes that are not 1, a number, or else the first."""
+    """Return the broadcast shape. Of sizes that are not 1, a number wins, else the first; they are not compared."""
     rank = max(map(len, shapes), default=0)
     padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     found = []
@@ -135,18 +136,18 @@ def broadcast(*shapes: Sequence[Dim]) -> Shape:
 def window(
     size: Dim, kernel: Dim, step: int = 1, dilation: int = 1, padding: Dim = 0, divide: Callable[..., Dim] = floor_div
 ) -> Dim:
-    """Return how many windows an axis has, with ``padding`` elements in all; ``divide`` rounds the last one."""
+    """Return the number of windows. ``padding`` is the total of both sides, ``divide`` floor or ceil division."""
     return divide(size + padding - dilation * (kernel - 1) - 1, max(step, 1)) + 1
 
 
 def same_padding(size: Dim, kernel: Dim, step: int = 1, dilation: int = 1) -> Dim:
-    """Return the padding in all with which an axis has ``ceil(size / step)`` windows."""
+    """Return the total padding with which an axis has ``ceil(size / step)`` windows."""
     total: Dim = (ceil_div(size, max(step, 1)) - 1) * step + dilation * (kernel - 1) + 1 - size
     return max(total, 0) if isinstance(total, int) else maximum(total, 0) if step > 1 else total
 
 
 def matmul(x: Sequence[Dim], y: Sequence[Dim], turn_x: bool = False, turn_y: bool = False) -> Shape:
-    """Return the shape of a product; vectors are rows on the left, columns on the right, and have no axis after it."""
+    """Return the shape of a product; 1-d operands are handled as by ``torch.matmul``."""
     rows = () if len(x) == 1 else (x[-1] if turn_x else x[-2],)
     columns = () if len(y) == 1 else (y[-2] if turn_y else y[-1],)
     return (*broadcast(x[:-2], y[:-2]), *rows, *columns)
@@ -213,7 +214,7 @@ def gathered(x: Sequence[Dim], indices: Sequence[Dim], axis: int = 0, batch_dims
 
 
 LARGE = 2**31 - 1
-"""An end from here on is that of the axis."""
+"""A bound of a slice from here on means the end of the axis."""
 
 
 def sliced(size: Dim, begin: Dim | None, end: Dim | None, step: int = 1) -> Dim:
@@ -243,9 +244,9 @@ def _position(place: Dim, size: Dim) -> Dim:
 
 
 def _at_most(a: Dim, b: Dim) -> bool:
-    """Return whether an end lies within its axis: a size before it, or a number where the size is a symbol.
+    """Return whether the end of a slice can be assumed to lie within its axis.
 
-    A number is taken to be within an axis of unknown size, as the file was made for some size that has it.
+    A number is assumed to be within an axis of unknown size, because the exporter saw a valid one.
     """
     difference = b - a
     if isinstance(difference, int):
@@ -259,7 +260,7 @@ def padded(x: Sequence[Dim], before: Sequence[Dim], after: Sequence[Dim]) -> Sha
 
 
 def einsum(equation: str, shapes: Sequence[Sequence[Dim]]) -> Shape | None:
-    """Return the shape of the result of an equation; None for one of another form than ``ij,jk->ik``."""
+    """Return the shape of an einsum; None without an explicit ``->``, or if ranks do not match."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if not arrow or len(terms) != len(shapes):
@@ -283,7 +284,7 @@ def einsum(equation: str, shapes: Sequence[Sequence[Dim]]) -> Shape | None:
 
 
 def over_elements(function: Callable[..., Any], *operands: Sequence[Any]) -> tuple[Any, ...] | None:
-    """Return a function of elements, of vectors of one length and numbers; None if lengths differ."""
+    """Apply a function element by element; lengths of 1 are broadcast. None if lengths differ or are too large."""
     count = max(map(len, operands), default=0)
     if count > MOST_ELEMENTS or any(len(each) not in (1, count) for each in operands):
         return None
@@ -291,7 +292,7 @@ def over_elements(function: Callable[..., Any], *operands: Sequence[Any]) -> tup
 
 
 def as_integer(number: Any) -> Dim:
-    """Return a number without its fraction, as a conversion to integers does."""
+    """Truncate a number; a symbolic one is floored."""
     if is_symbolic(number):
         if number.is_integer:
             return as_dim(number)

@@ -18,7 +18,7 @@ class Mesh(NamedTuple):
 
     Attributes:
         dp: copies of the model, which share the batch.
-        fsdp: copies that share the batch and each hold a part of the parameters, gradients and state.
+        fsdp: FSDP ranks, which share the batch and shard parameters, gradients and optimizer state.
         tp: devices that share every block.
         pp: stages of a pipeline, with equal numbers of blocks, or fewer in the last one.
         cp: devices that share every sequence.
@@ -85,14 +85,14 @@ class Schedule(NamedTuple):
         return cls(name, int(chunks))
 
     def runs(self, blocks: int, stages: int, passes: int) -> bool:
-        """Return whether it can run: interleaved chunks have equal numbers of blocks, and rounds of passes are full."""
+        """Return whether it can run: chunks of equal numbers of blocks, micro-batches a multiple of stages."""
         return self.chunks == 1 or (blocks % (stages * self.chunks) == 0 and passes % stages == 0)
 
     def bubble(self, stages: int, passes: int, recomputes: bool = False) -> float:
-        """Return the additional share of the time of all passes that stages wait.
+        """Return the bubble: idle time of stages over the time of all passes.
 
         A forward pass, the gradients of inputs and the gradients of weights are taken to need equal time; the
-        recomputation of blocks is part of the second.
+        recomputation counts toward the gradients of inputs.
 
         Args:
             stages: the number of stages.
@@ -104,7 +104,7 @@ class Schedule(NamedTuple):
         return (stages - 1) / passes * (whole - delayed) / whole / self.chunks
 
     def in_flight(self, stage: int, stages: int, passes: int) -> float:
-        """Return of how many passes a stage holds the activations at most.
+        """Return the maximum number of micro-batches in flight on a stage.
 
         Args:
             stage: its number, from 0.
@@ -121,7 +121,7 @@ class Schedule(NamedTuple):
 
 
 ZERO = (0, 1, 2, 3, "hybrid")
-"""Stages of ZeRO (Rajbhandari et al. 2020, arXiv:1910.02054): what copies of a model divide among them.
+"""Stages of ZeRO (Rajbhandari et al. 2020, arXiv:1910.02054): what data-parallel ranks shard.
 
 1: the state of the optimizer; 2: gradients, too; 3: parameters, too, by ``fully_shard``. With ``"hybrid"`` the devices
 of a node do so, and nodes are copies of each other.
@@ -132,13 +132,13 @@ SYNCS = ("last", "each")
 
 
 OFFLOADS = ("activations", "optimizer")
-"""What the memory of the host can hold: what autograd saves in blocks, or state of the optimizer with its step."""
+"""What host memory can hold: saved activations of blocks, or optimizer state, with ``step()`` on the CPU."""
 
 FP8 = "fp8"
-"""The precision of linear layers of blocks in float8, as Transformer Engine has them, and all else in bfloat16."""
+"""Linear layers of blocks in float8, as in Transformer Engine, everything else in bfloat16."""
 
 DTYPE_OF_FP8 = "float8_e4m3fn"
-"""The dtype of its products."""
+"""The dtype of matmuls in :data:`FP8`."""
 
 
 class Setup(NamedTuple):
@@ -154,8 +154,8 @@ class Setup(NamedTuple):
         zero: the stage of ZeRO: 0 to 3.
         schedule: the schedule of the pipeline.
         sync: in which passes gradients are reduced, one of :data:`SYNCS`.
-        sequence_parallel: whether devices along ``tp`` divide the tokens of what they do not divide in width.
-        offload: what is in the memory of the host, of :data:`OFFLOADS`.
+        sequence_parallel: whether ``tp`` ranks shard norms and residuals along the sequence, as Megatron-LM does.
+        offload: what host memory holds, of :data:`OFFLOADS`.
         gradients: dtype in which gradients are kept and reduced; None for that of the weights.
     """
 
@@ -197,12 +197,12 @@ class Setup(NamedTuple):
 
     @property
     def bubble(self) -> float:
-        """The additional share of time that the stages of the pipeline wait."""
+        """The bubble: idle time of stages over compute time."""
         return self.schedule.bubble(self.mesh.pp, self.passes, self.checkpoints is True)
 
 
 class Choices(NamedTuple):
-    """How the setups of a mesh differ.
+    """The options to combine on each mesh.
 
     Attributes:
         micro_batches: sizes of micro-batches; sizes that do not divide the batch of a replica are left out.
@@ -213,7 +213,7 @@ class Choices(NamedTuple):
         sync: in which passes gradients are reduced; None for ``"last"``, but ``"each"`` of ZeRO-3, as is usual. ZeRO-2
             holds parts of gradients only, and reduces them in each.
         sequence_parallel: whether sequence parallelism is used; meshes without ``tp`` have none in any case.
-        offloads: what is in the memory of the host, each a part of :data:`OFFLOADS`.
+        offloads: subsets of :data:`OFFLOADS`.
         gradients: dtype of gradients; None for that of the weights.
     """
 
@@ -228,7 +228,7 @@ class Choices(NamedTuple):
     gradients: str | None = None
 
     def setups(self, mesh: Mesh, global_batch: int, blocks: int) -> Iterator[list[Setup]]:
-        """Yield lists of setups of a step on a mesh, each list in order of the micro-batch.
+        """Yield a list of setups per combination of options; a list has one per micro-batch size, ascending.
 
         Args:
             mesh: the devices.
@@ -295,12 +295,12 @@ def meshes(devices: int, per_node: int, model: Divisible, zero: Sequence[int | s
 
 
 def _idle_stages(blocks: int, pp: int) -> int:
-    # Stages hold ceil(blocks / pp) blocks each: 9 blocks on 8 stages fill 5, and 3 wait for nothing.
+    # Stages hold ceil(blocks / pp) blocks each: 9 blocks on 8 stages fill 5, and 3 are idle.
     return pp - ceil(blocks / ceil(blocks / pp)) if blocks else 0
 
 
 def _copies(replicas: int, near: int, pp: int, zero: Sequence[int | str]) -> Iterator[tuple[int, int]]:
-    # Copies, and devices that share each of them.
+    # Pairs of dp and fsdp.
     if replicas == 1 or {0, 1, 2} & {*zero}:
         yield replicas, 1
     if replicas > 1 and pp == 1 and 3 in zero:

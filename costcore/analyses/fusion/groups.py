@@ -1,8 +1,8 @@
 """Kernel fusion: the groups of calls that a compiler runs as one kernel, and a report with their bytes.
 
-Calls are taken in order. Each joins the group of a producer, or of another reader of one of its operands, if one loop
-can do the work of both and merging them makes no cycle through a third group. Before that, element-wise results are
-moved into the loops that read them, where TorchInductor recomputes them. The bytes of the groups are computed in
+Calls are taken in order. Each is fused with a producer, or with another reader of one of its operands, if both fit one
+loop nest and fusing them makes no cycle. Before that, element-wise results are inlined into the loops that read them,
+where TorchInductor recomputes them. The bytes of the groups are computed in
 :mod:`costcore.analyses.fusion.traffic`.
 """
 
@@ -41,7 +41,8 @@ class Group(NamedTuple):
         read: bytes that one execution reads.
         written: bytes that one execution writes.
         times: how often the group runs, as :attr:`costcore.trace.call.Call.times`.
-        read_again, copied: the parts of the bytes read and written that a better kernel would not move, see
+        read_again: redundant reads, a part of ``read``.
+        copied: avoidable writes, a part of ``written``; see
             :class:`costcore.analyses.fusion.traffic.CallTraffic`.
     """
 
@@ -62,7 +63,8 @@ def groups_of(trace: Trace, level: str) -> list[Group]:
     Args:
         trace: the run.
         level: ``none`` (every call alone), ``pointwise`` (loops of element-wise calls, reductions and copies, as
-            TorchInductor forms them by default) or ``compiler`` (element-wise calls also join the product before them).
+            TorchInductor forms them by default) or ``compiler`` (epilogue fusion: element-wise calls also join the
+            matmul or convolution before them).
 
     Raises:
         ValueError: if the level is unknown.
@@ -174,8 +176,8 @@ def fuse_epilogues(partition: Partition, graph: Graph) -> Partition:
 
 def _must_finish_first(graph: Graph, earlier: int, node: Node) -> bool:
     work = node.work
-    # A window and an unrolled short row read neighbors of an element, which must be there; the parts of a split row are
-    # combined by another kernel, which must have run.
+    # Windows and unrolled short reductions read neighbors of an element, so these must be in memory. A split reduction
+    # needs its second kernel to finish.
     if (work.pattern == "window" or work.is_short) and graph.nodes[earlier].work.pattern != "make":
         return True
     return graph.nodes[earlier].work.ends_loop or work.reads_twice or (work.is_split and not work.is_even)
@@ -260,7 +262,7 @@ def _products(partition: Partition, graph: Graph, cluster: Cluster) -> Iterable[
 
 
 SEARCH_LIMIT = 500
-"""The number of groups after which the search for a path between two groups stops and assumes one."""
+"""Maximum groups that the search for a path visits; beyond, a path is assumed and the groups are not merged."""
 
 
 @dataclass(slots=True, eq=False)
@@ -312,7 +314,7 @@ class Partition:
         return earlier in later.before or self.has_indirect_path(earlier, later)
 
     def has_indirect_path(self, earlier: Cluster, later: Cluster) -> bool:
-        """Return whether there is a path from one group to another through a third; merging them makes it a cycle."""
+        """Return whether there is a path from one group to another through a third; merging would create a cycle."""
         stack, seen = _successors(earlier, later), {earlier, later}
         while stack:
             cluster = stack.pop()
@@ -371,13 +373,13 @@ INLINING_READERS: frozenset[Pattern] = frozenset(("map", "reduce", "move", "wind
 
 
 def inline(graph: Graph, keys: Sequence[object]) -> None:
-    """Recompute element-wise results in each loop that reads them, unless all these loops have their size.
+    """Inline element-wise results into their readers, unless all readers have as many elements: fusion handles these.
 
     For example, a loop that pads a sum, or reads half of it, reads the operands of the sum instead. The inlined call
     joins the group of its first reader.
 
     Args:
-        graph: the values, which change.
+        graph: the values; modified in place.
         keys: what calls must have in common to run as one kernel, by position.
     """
     loads: dict[int, int] = {}
@@ -404,13 +406,13 @@ def inline(graph: Graph, keys: Sequence[object]) -> None:
 
 
 def sink_into_readers(graph: Graph, partition: Partition, keys: Sequence[object]) -> bool:
-    """Compute element-wise results where they are read, if that is one later loop over as many elements.
+    """Move element-wise calls into their only reader, if that is a later group of the same size.
 
-    An example is the batch norm of a shortcut, which is added to what a product computes from the same value. A call
-    stays if moving it would make the earlier loop write an operand that nothing else needs.
+    An example is the batch norm on a shortcut of ResNet. A call stays if moving it would force the earlier group to
+    write one of its operands to memory.
 
     Args:
-        graph: the values, which change.
+        graph: the values; modified in place.
         partition: the groups so far.
         keys: what calls must have in common to run as one kernel, by position.
 

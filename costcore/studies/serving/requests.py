@@ -50,7 +50,7 @@ class ServedModel(Protocol):
 
     @property
     def scores_all(self) -> bool:
-        """Whether it computes the scores of all tokens of a prompt."""
+        """Whether it computes logits for all tokens of a prompt, not for the last alone."""
 
     @property
     def latents(self) -> Sequence[Latent]:
@@ -141,8 +141,8 @@ class Rate(NamedTuple):
         requests_per_second: requests that end per second.
         tokens_per_second: output tokens per second.
         decoding: sequences that decode at a time; fewer than ``batch`` if chunks of prompts cannot feed more.
-        exchanged: bytes that a device sends to experts of others and back in a decode step; None without.
-        prefill_devices: devices for prefill per device that decodes; None if one does both.
+        exchanged: bytes that a device sends per decode step in all-to-alls (dispatch and combine); None without.
+        prefill_devices: prefill devices per decode device; None if one does both.
     """
 
     batch: int
@@ -169,7 +169,7 @@ class Setup(NamedTuple):
         chunk: tokens of prompts that run with every decode step; None: prompts run whole, one at a time.
         cached: tokens that all prompts begin with, which are in the cache.
         ranks: devices that share the model by tensor parallelism.
-        expert_ranks: devices that share the experts of every layer, whole ones each.
+        expert_ranks: expert-parallel ranks; each holds whole experts.
         link: the link between them, and to the devices for prefill.
         prefill_device: a device that runs prompts alone; None: one device does both.
         drafts: tokens that a draft model proposes in every step; 0 without one.
@@ -193,7 +193,7 @@ class Setup(NamedTuple):
 
     @property
     def replicas(self) -> int:
-        """How many groups of ranks serve their own sequences."""
+        """Data-parallel replicas of the attention layers."""
         return self.devices // self.ranks
 
     @property
@@ -308,7 +308,7 @@ def request_rates(
     tpot: float | None,
     draft: ServedModel | None = None,
 ) -> RequestRates:
-    """Return the rates of every batch, of the largest that fits if one does not, and of the best within limits.
+    """Return a row per batch, one of the largest that fits if some do not, and the best batch within the limits.
 
     Args:
         serving: the model.
@@ -351,7 +351,7 @@ class Server:
 
     Args:
         serving: the model.
-        device: the device; with several ranks each of them.
+        device: the device of every rank.
         setup: how requests are served.
         draft: the model that drafts; None without one.
 
@@ -430,7 +430,7 @@ class Server:
             + (f"{chunk:,} tokens of prompts run with every step" if chunk else "prompts run whole, one at a time"),
         ]
         if self._serving.scores_all:
-            found.append(f"{self._serving.name} computes the scores of all tokens of a prompt, not of the last alone")
+            found.append(f"{self._serving.name} computes logits for all tokens of a prompt, not for the last alone")
         if self._experts is not None:
             found.append(
                 "experts are whole on their devices and equally busy; tokens go to them and back by two all-to-alls "
@@ -439,12 +439,12 @@ class Server:
         if self._setup.replicas > 1:
             found.append(f"{self._setup.replicas} replicas of all other layers serve their own sequences of the batch")
         if self._blocks is not None and self._setup.ranks > 1:
-            waits = "two all-reduces per layer" + ", one with experts" * (self._experts is not None)
+            waits = "two all-reduces per layer" + " (one per layer of experts)" * (self._experts is not None)
             found.append(f"ranks split products and weights evenly, and wait for {waits}, not overlapped")
             if self._serving.latents:
                 found.append("ranks keep the latent vectors of all tokens each")
             elif self._setup.ranks > self._blocks.kv_heads:
-                found.append(f"the {self._blocks.kv_heads} heads of keys and values are repeated on ranks")
+                found.append(f"the {self._blocks.kv_heads} KV heads are replicated across ranks")
         if self._setup.prefill_device is not None and self._setup.link is None:
             found.append("the time to send the cache of a prompt is not counted: state the link, as --link nvlink4")
         if self._draft is not None:
@@ -548,7 +548,7 @@ class Server:
         return self._whole(batch) if self._setup.chunk is None else self._chunked(batch)
 
     def _whole(self, batch: int) -> Rate:
-        # While a batch of requests ends, each has had its prefill, during which the others wait.
+        # One cycle finishes a batch of requests; each prefill stalls the decoding of the others.
         prefill = sum(float(each.share) * self._prefill(each) for each in self._setup.requests)
         decode = self._steps * self._decode(batch) if self._steps else 0.0
         cycle = ceil(batch / self._setup.replicas) * prefill + decode
@@ -562,7 +562,7 @@ class Server:
             for each in self._setup.requests
         )
         reading = 0.0 if self._draft is None else self._draft._seconds(self.device, self._draft._chunk())
-        # In balance as many prompts are read as sequences end; more cannot decode.
+        # In steady state prefills complete as often as sequences finish, which caps concurrent decodes.
         decoding = min(float(batch), steps / passes)
         if decoding < 1:
             both = reading + self._seconds(self.device, chunk)

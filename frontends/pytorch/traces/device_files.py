@@ -1,10 +1,10 @@
-"""Profiles of a device alone: the SQLite export of Nsight Systems, and the kernel traces of rocprofv3 as CSV.
+"""Device-only profiles: the SQLite export of Nsight Systems, and kernel traces of rocprofv3 as CSV.
 
 They have kernels, launches and ranges, but no shapes. Ranges of ``torch.autograd.profiler.emit_nvtx`` are operators; a
 kernel outside of them is an operator of its own. Calls have measured times, and no cost.
 
-A database is other people's code: it is opened read-only and alone (no journal beside it), of it only plain tables are
-read, and its virtual machine stops after a number of steps that follows from the size of the file.
+SQLite files are untrusted input: they are opened read-only and immutable (no journal), only real tables are read, and
+queries abort after a step budget proportional to the size of the file.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ MOST_FIELD = 2**16
 _NAME = re.compile(r"([A-Za-z_]\w*::[\w.]+)(?:,|$)")
 """The text of a range of an operator: ``aten::addmm, seq = 5, op_id = 12``."""
 
-_PROCESS = 24
-"""The bits of an id of a thread below those of its process; correlation numbers count per process."""
+_THREAD_BITS = 24
+"""The low bits of ``globalTid`` are the thread, those above the process; correlation ids are unique per process."""
 
 STEPS_PER_BYTE = 20
-"""Maximum steps of the virtual machine of SQLite per byte of a file, besides :data:`STEPS`."""
+"""Maximum steps of SQLite's virtual machine per byte of a file, in addition to :data:`STEPS`."""
 
 STEPS = 10**7
+"""Steps that every file has."""
 
 _TABLES: Mapping[str, str] = {
     "CUPTI_ACTIVITY_KIND_KERNEL": "kernel",
@@ -57,7 +58,7 @@ def read_device_file(path: Path) -> Recorded | None:
     """Return the content of a profile; None if the file is JSON, plain or compressed.
 
     Raises:
-        CostError: if the file is damaged, or of something else.
+        CostError: if the file is damaged, has no kernels, or is not a supported profile.
     """
     with open_file(path) as file:
         head = file.read(len(DATABASE))
@@ -79,7 +80,8 @@ def _of_csv(path: Path) -> Recorded:
         with open_file(path) as file:
             rows = csv.DictReader(line.decode("utf-8", "replace") for line in file)
             if not {*COLUMNS} <= {*(rows.fieldnames or ())}:
-                raise CostError(f"{path} is not a trace: neither JSON, nor Nsight Systems', nor rocprofv3's of kernels")
+                expected = "JSON of torch.profiler, SQLite of Nsight Systems or CSV of rocprofv3"
+                raise CostError(f"{path} is not a trace (expected {expected})")
             for row in rows:
                 _add_alone(recorded, row.get("Kernel_Name"), _times(row), (row.get("Agent_Id"), row.get("Queue_Id")))
     except csv.Error as error:
@@ -97,7 +99,7 @@ def _times(row: Mapping[str, Any]) -> Sequence[object]:
 
 
 def _add_alone(recorded: Recorded, name: object, times: Sequence[object], stream: Thread) -> None:
-    # The launch is not in the file: it is taken to be the start.
+    # The file has no launches: a kernel is launched as it starts.
     if isinstance(name, str) and len(times) == 2 and _is_span(*times):
         start, end = times
         assert isinstance(start, int) and isinstance(end, int)
@@ -118,7 +120,7 @@ def _of_database(path: Path) -> Recorded:
     try:
         with closing(sqlite3.connect(uri, uri=True)) as connection:
             return _of_tables(_Tables(connection, path.stat().st_size), path)
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # messages of SQLite quote names of a damaged schema
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes undecodable names
         raise CostError(f"{path} cannot be read as a database: {error}") from error
 
 
@@ -148,7 +150,7 @@ class _Tables:
 def _of_tables(tables: _Tables, path: Path) -> Recorded:
     texts = {key: text for key, text in tables.rows("StringIds", "id", "value") if isinstance(text, str)}
     if not texts:
-        raise CostError(f"{path} is a database, but not of Nsight Systems (nsys export --type sqlite)")
+        raise CostError(f"{path} is a database, but no export of Nsight Systems. Make one: nsys export --type sqlite")
     recorded = Recorded()
     names = [name for (name,) in tables.rows("TARGET_INFO_GPU", "name") if isinstance(name, str) and name]
     recorded.device = names[0] if names else ""
@@ -171,8 +173,8 @@ def _of_tables(tables: _Tables, path: Path) -> Recorded:
 
 
 def _of_process(number: int, thread: int, processes: dict[Any, int]) -> int:
-    # One process, as nearly all profiles have, keeps its numbers.
-    process = thread >> _PROCESS
+    # Ids of the first process stay, those of later ones are offset.
+    process = thread >> _THREAD_BITS
     return number + (processes.setdefault(process, len(processes)) << 40)
 
 
@@ -187,7 +189,7 @@ def _add_work(
         if not _is_span(start, end):
             continue
         name = texts.get(long) or texts.get(short) or kind if kind == "kernel" else kind
-        owner = process if type(process) is int else next(iter(processes), 0) << _PROCESS
+        owner = process if type(process) is int else next(iter(processes), 0) << _THREAD_BITS
         number = _of_process(number, owner, processes) if type(number) is int else -1
         if number not in recorded.launches and kind == "kernel":
             number = -len(recorded.kernels) - 2

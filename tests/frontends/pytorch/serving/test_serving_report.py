@@ -389,7 +389,7 @@ def test_scores_in_request_rates(buffers):
     )
     assert base.ttft_seconds < scored.ttft_seconds
     notes = ServingReport(Wrapped(), cache="buffer").requests("l4", **terms).notes
-    assert "Wrapped computes the scores of all tokens of a prompt, not of the last alone" in notes
+    assert "Wrapped computes logits for all tokens of a prompt, not for the last alone" in notes
 
 
 def test_models_that_cannot_be_served():
