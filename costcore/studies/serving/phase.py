@@ -511,14 +511,14 @@ class Reached(NamedTuple):
     def __str__(self) -> str:
         first, devices = self.rates[0], {each.device for each in self.rates}
         shares, own = _range(self.rates), [each for each in self.rates if each.device == self.device]
-        where = self.device if devices == {self.device} else f"{len(devices)} devices of {first.vendor}"
+        where = self.device if devices == {self.device} else f"{len(devices)} {first.vendor} devices"
         shares += f" of this bound, its own {_range(own)}" if own else " of this bound"
         formats = ", ".join(sorted({each.weights for each in self.rates}))
         sources = "; ".join(sorted({each.source.partition(" at ")[0] for each in self.rates}))
-        runs = f"{len(self.rates)} runs of {first.program} on {where}, {formats}"
+        runs = f"{len(self.rates)} published runs of {first.program} on {where}, {formats}"
         if first.phase == "requests":
             return f"{runs}, reached {_range(self.rates)} of the rate of the largest batch that fits ({sources})"
-        inside = f"{100 * INSIDE[first.phase]:.0f} % of the runs of a device are in the range of other devices"
+        inside = f"a device that is left out is in such a range in {100 * INSIDE[first.phase]:.0f} % of its runs"
         return f"{first.phase} of one sequence on {self.device}: {runs}, reached {shares}; {inside} ({sources})"
 
 

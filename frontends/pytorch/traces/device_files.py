@@ -27,7 +27,7 @@ from .records import Kernel, Launch, Op, Recorded, Span, Thread
 DATABASE = b"SQLite format 3\0"
 """The first bytes of an SQLite file."""
 
-COMPRESSED = b"\x1f\x8b"
+GZIP = b"\x1f\x8b"
 
 COLUMNS = ("Kernel_Name", "Start_Timestamp", "End_Timestamp")
 """The columns of a kernel trace that are read, besides those of its queue."""
@@ -62,9 +62,9 @@ def read_device_file(path: Path) -> Recorded | None:
     """
     with open_file(path) as file:
         head = file.read(len(DATABASE))
-    if head.startswith(COMPRESSED) or head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[", b""):
+    if head.startswith(GZIP) or head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[", b""):
         return None
-    recorded = _of_database(path) if head == DATABASE else _of_csv(path)
+    recorded = _open_database(path) if head == DATABASE else _read_rocprof(path)
     if not recorded.kernels:
         raise CostError(f"{path} has no kernels: nothing ran on a device while it was recorded")
     return recorded
@@ -73,7 +73,7 @@ def read_device_file(path: Path) -> Recorded | None:
 # rocprofv3.
 
 
-def _of_csv(path: Path) -> Recorded:
+def _read_rocprof(path: Path) -> Recorded:
     recorded = Recorded()
     before = csv.field_size_limit(MOST_FIELD)
     try:
@@ -83,7 +83,9 @@ def _of_csv(path: Path) -> Recorded:
                 expected = "JSON of torch.profiler, SQLite of Nsight Systems or CSV of rocprofv3"
                 raise CostError(f"{path} is not a trace (expected {expected})")
             for row in rows:
-                _add_alone(recorded, row.get("Kernel_Name"), _times(row), (row.get("Agent_Id"), row.get("Queue_Id")))
+                _add_kernel_without_launch(
+                    recorded, row.get("Kernel_Name"), _times(row), (row.get("Agent_Id"), row.get("Queue_Id"))
+                )
     except csv.Error as error:
         raise CostError(f"{path} is not a kernel trace of rocprofv3: {error}") from error
     finally:
@@ -98,7 +100,7 @@ def _times(row: Mapping[str, Any]) -> Sequence[object]:
         return ()
 
 
-def _add_alone(recorded: Recorded, name: object, times: Sequence[object], stream: Thread) -> None:
+def _add_kernel_without_launch(recorded: Recorded, name: object, times: Sequence[object], stream: Thread) -> None:
     # The file has no launches: a kernel is launched as it starts.
     if isinstance(name, str) and len(times) == 2 and _is_span(*times):
         start, end = times
@@ -115,11 +117,11 @@ def _is_span(start: object, end: object) -> bool:
 # Nsight Systems.
 
 
-def _of_database(path: Path) -> Recorded:
+def _open_database(path: Path) -> Recorded:
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(uri, uri=True)) as connection:
-            return _of_tables(_Tables(connection, path.stat().st_size), path)
+            return _read_nsight(_Tables(connection, path.stat().st_size), path)
     except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes undecodable names
         raise CostError(f"{path} cannot be read as a database: {error}") from error
 
@@ -130,11 +132,11 @@ class _Tables:
         self._left = STEPS + STEPS_PER_BYTE * size
         connection.text_factory = partial(str, encoding="utf-8", errors="replace")
         connection.execute("PRAGMA trusted_schema = OFF")
-        connection.set_progress_handler(self._spend, 10**5)
+        connection.set_progress_handler(self._count_steps, 10**5)
         found = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
         self._plain = {name for name, sql in found if isinstance(sql, str) and sql.upper().startswith("CREATE TABLE")}
 
-    def _spend(self) -> int:
+    def _count_steps(self) -> int:
         self._left -= 10**5
         return int(self._left < 0)  # anything but 0 ends the query
 
@@ -147,7 +149,7 @@ class _Tables:
         yield from self._connection.execute(f'SELECT {listed} FROM "{table}"')
 
 
-def _of_tables(tables: _Tables, path: Path) -> Recorded:
+def _read_nsight(tables: _Tables, path: Path) -> Recorded:
     texts = {key: text for key, text in tables.rows("StringIds", "id", "value") if isinstance(text, str)}
     if not texts:
         raise CostError(f"{path} is a database, but no export of Nsight Systems. Make one: nsys export --type sqlite")
@@ -158,12 +160,12 @@ def _of_tables(tables: _Tables, path: Path) -> Recorded:
     for row in tables.rows("CUPTI_ACTIVITY_KIND_RUNTIME", "correlationId", "globalTid", "start", "nameId"):
         number, thread, start, name = row
         if all(type(each) is int for each in (number, thread, start)):
-            number = _of_process(number, thread, processes)
+            number = _global_correlation(number, thread, processes)
             recorded.launches[number] = Launch(texts.get(name, "launch"), (0, thread), start)
     for table, kind in _TABLES.items():
         named = ("shortName", "demangledName") if kind == "kernel" else ("copyKind", "copyKind")
         columns = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid", *named)
-        _add_work(recorded, tables.rows(table, *columns), kind, texts, processes)
+        _add_kernels(recorded, tables.rows(table, *columns), kind, texts, processes)
     for start, end, text, key, thread in tables.rows("NVTX_EVENTS", "start", "end", "text", "textId", "globalTid"):
         text = text if isinstance(text, str) else texts.get(key)
         if _is_span(start, end) and isinstance(text, str) and type(thread) is int:
@@ -172,13 +174,13 @@ def _of_tables(tables: _Tables, path: Path) -> Recorded:
     return recorded
 
 
-def _of_process(number: int, thread: int, processes: dict[Any, int]) -> int:
+def _global_correlation(number: int, thread: int, processes: dict[Any, int]) -> int:
     # Ids of the first process stay, those of later ones are offset.
     process = thread >> _THREAD_BITS
     return number + (processes.setdefault(process, len(processes)) << 40)
 
 
-def _add_work(
+def _add_kernels(
     recorded: Recorded,
     rows: Iterable[tuple[Any, ...]],
     kind: str,
@@ -190,7 +192,7 @@ def _add_work(
             continue
         name = texts.get(long) or texts.get(short) or kind if kind == "kernel" else kind
         owner = process if type(process) is int else next(iter(processes), 0) << _THREAD_BITS
-        number = _of_process(number, owner, processes) if type(number) is int else -1
+        number = _global_correlation(number, owner, processes) if type(number) is int else -1
         if number not in recorded.launches and kind == "kernel":
             number = -len(recorded.kernels) - 2
             recorded.launches[number] = Launch("launch", (device, stream), start, name)
