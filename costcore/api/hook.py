@@ -467,6 +467,10 @@ INPUT_FORMS = (
     "and NAME:=[2,3] for values"
 )
 
+DTYPE_WORDS = {"fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32", "bf16": "bfloat16"}
+DTYPE_WORDS |= {"int": "int64", "long": "int64", "fp64": "float64", "double": "float64", "fp8": "float8_e4m3fn"}
+"""Our names of dtypes by short ones, for suggestions."""
+
 _EXPRESSION = re.compile(r"[\s\w+*/()-]*[^\W\d][\s\w+*/()-]*")
 """A size with names in it, such as ``past + new``."""
 
@@ -549,6 +553,8 @@ def _parse_input(text: str, value: str) -> Any:
     if value.startswith("["):
         return _parse_json(text, value)
     match = re.fullmatch(r"(\d+[kKmM]?(?:x\d+[kKmM]?)*|scalar|[^:]+,[^:]*)(?::(\w+))?", value)
+    if sizes := re.fullmatch(r"\(?\s*(\d+(?:[,\sX]+\d+)+),?\s*\)?", value) if not match or "(" in value else None:
+        raise ValueError(f"--input {short_repr(text)}: did you mean {'x'.join(re.findall('[0-9]+', sizes[1]))}?")
     if not match:
         raise ValueError(f"--input {short_repr(text)} is invalid (expected {INPUT_FORMS})")
     if "," in match[1]:
@@ -558,7 +564,9 @@ def _parse_input(text: str, value: str) -> Any:
     if match[2] is None:
         return shape
     if match[2] not in BITS:
-        raise ValueError(f"--input {short_repr(text)}: {unknown('dtype', match[2], BITS)}")
+        near = DTYPE_WORDS.get(match[2])
+        what = f"unknown dtype {match[2]!r}. Did you mean {near!r}?" if near else unknown("dtype", match[2], BITS)
+        raise ValueError(f"--input {short_repr(text)}: {what}")
     return Tensor(shape, match[2])
 
 

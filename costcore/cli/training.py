@@ -56,7 +56,8 @@ from costcore.cli.running import (
     write_result,
     write_text,
 )
-from costcore.errors import CostError
+from costcore.errors import CostError, FileError
+from costcore.files import exists
 from costcore.ledger.ledger import check_top
 from costcore.registry import ability, frontend_for_file, is_saved_report, other_file, specs
 from costcore.reports.report import Report
@@ -735,7 +736,7 @@ def run_profile(args: argparse.Namespace) -> int:
     view = _measured(args.trace, args, args.et)
     shown: Result = view if args.by is None else view.table(args.by, args.top)
     if args.against is not None:
-        change = view.against(_measured(args.against, args, None), args.by or "class")
+        change = view.against(_measured(args.against, args, None), args.by)
         shown = change if args.by is None else change.table().top(args.top)
     if str(args.output).endswith(".html"):
         write_page(shown, args)
@@ -749,6 +750,8 @@ def run_profile(args: argparse.Namespace) -> int:
 def _measured(path: str, args: argparse.Namespace, et: str | None) -> Measured:
     is_trace = bool(frontend_for_file(path))
     if not is_trace and args.model is None:
+        if not exists(path):
+            raise FileError(f"{path} cannot be read: No such file or directory")
         other = "is not a torch.profiler trace. For a profile of ONNX Runtime, pass --model model.onnx"
         raise CostError(f"{path} {other_file(path) or other}")
     profile: Report | str = path

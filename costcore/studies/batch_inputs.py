@@ -189,6 +189,11 @@ class Limit:
         memory, context, workspace, room = amounts
         share = f"fragmentation {float(100 * self.fragmentation):g} %"
         assumed = " (assumed)" if self.context == parse_bytes(CONTEXT, "context") else ""
+        if left < 0:
+            return (
+                f"{memory} is less than the context of a process, {context}{assumed}. For a microcontroller write "
+                "'256 KB sram, 1 MB flash'"
+            )
         return f"{memory} - context {context}{assumed} - workspace {workspace} = {room} for {what}, {share}"
 
     def to_dict(self) -> dict[str, Any]:

@@ -407,6 +407,9 @@ def read_number(number: str | int | float, digits: int | None = None) -> Printed
     match = _NUMBER.fullmatch(text.strip())
     if not match:
         raise ValueError(f"{short_repr(number)} is not a number (expected digits, a prefix and a unit: 4.14 GFLOPs)")
+    if re.fullmatch(r"\d{1,3},(\d{1,2}|\d{4,})", match["digits"]):
+        point = text.strip().replace(",", ".", 1)
+        raise ValueError(f"{short_repr(number)}: a comma separates thousands. Did you mean {point!r}?")
     written = re.sub(r"[,_']", "", match["digits"])
     scale = Fraction(10) ** (POWERS[match["prefix"] or ""] + int(match["exponent"] or 0))
     value = Fraction(Decimal(written)) * scale

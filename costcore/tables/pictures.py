@@ -245,7 +245,10 @@ BAR_HEIGHT = 0.28
 """The height of a bar with the space around it, in inches."""
 
 MEASURED = ("flops", "bytes", "duration", "seconds", "ratio", "percent", "count")
-"""The kinds of numbers that bars show, the first that a table has."""
+"""The kinds of numbers that bars show."""
+
+AMOUNTS = ("flops", "bytes", "duration", "seconds")
+"""Of these, bars show the first column of a table; without one the first ratio, percentage or count."""
 
 
 def bars_of(
@@ -277,7 +280,8 @@ def bars_of(
 
 def amounts_in(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> list[Column]:
     """Return the columns with numbers in a row, those that bars show rather first."""
-    found = [column for kind in MEASURED for column in columns[1:] if column.kind == kind]
+    order = {**dict.fromkeys(AMOUNTS, 0), "ratio": 1, "percent": 2, "count": 3}
+    found = sorted([column for column in columns[1:] if column.kind in order], key=lambda column: order[column.kind])
     return [each for each in found if any(_is_number(value_in(row, each)) for row in rows)]
 
 

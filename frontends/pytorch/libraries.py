@@ -67,22 +67,36 @@ def make_hugging_face(name: str) -> tuple[Module, str]:
         ImportError: if transformers is not installed.
         CostError: if there is no such configuration; the message says where it was looked for.
     """
-    config, is_default = _config(name)
+    config, is_default, unread = _config(name)
     model = _model(config)
     dtype = getattr(config, "dtype", None)
     if dtype is not None:
         model = model.to(dtype)
     kind = f"{type(model).__name__} of the default configuration of the type {name!r}"
-    return model, f"{kind}, which need not be that of a published model" if is_default else ""
+    return model, f"{kind}, which need not be that of a published model" if is_default else unread
 
 
-def _config(name: str) -> tuple[Any, bool]:
+CHANGES_COSTS = ("sliding_window", "num_experts", "num_local_experts", "n_routed_experts", "attention_chunk_size")
+"""Sizes that change what a model computes, where its configuration knows them."""
+
+
+def _unread(settings: Mapping[str, Any], config: Any) -> str:
+    # Configurations of transformers accept and ignore any key.
+    kind = type(config)
+    known = {*kind().to_dict(), *kind.attribute_map}
+    sizes = [key for key, value in settings.items() if type(value) is int and key not in known]
+    near = {key: did_you_mean([key], [each for each in known if each not in settings]) for key in sizes}
+    found = [f"{key!r}{hint.rstrip('.')}" for key, hint in near.items() if hint or key in CHANGES_COSTS]
+    return f"{kind.__name__} does not read {'; '.join(found)}" if found else ""
+
+
+def _config(name: str) -> tuple[Any, bool, str]:
     # Nothing is downloaded, and no code of the configuration is run.
     from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     if not exists(name) and name in CONFIG_MAPPING:
-        return CONFIG_MAPPING[name](), True
+        return CONFIG_MAPPING[name](), True, ""
     path = name if exists(name) else _cached(name, [str(kind) for kind in CONFIG_MAPPING])
     settings, has_code = read_config(path)
     kind = settings.get("model_type")
@@ -99,7 +113,7 @@ def _config(name: str) -> tuple[Any, bool]:
         reason = str(error).partition("\n")[0].replace(folder, name)
         raise CostError(f"the configuration {name} cannot be read: {reason}") from error
     config._name_or_path = name
-    return config, False
+    return config, False, _unread(settings, config)
 
 
 def _cached(name: str, types: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from costcore.ledger.ledger import check_top
 from costcore.tables.answer import Content, Figure
 from costcore.tables.html import section
 from costcore.tables.html.charts import Span, key, timeline
+from costcore.tables.pictures import Picture, Theme, bars_of
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import duration
 from costcore.text.output import Column
@@ -172,12 +173,16 @@ class Measured(Result):
             worst = max(self.by("class"), key=lambda group: group.lost or 0.0)
             note = f"most in {worst.name or 'calls outside of modules'}: {duration(worst.lost)}"
             figures.append(Figure("lost", "Lost", total.lost, "duration", note, "bound"))
-        by = "class" if any(group.name for group in self.by("class")) else "op"
+        by = self._default_key
         table = self.table(by, MOST_ROWS)
         return Content("Where the time goes", figures, [table], self.remarks, model=self.trace.run.model)
 
+    @property
+    def _default_key(self) -> str:
+        return "class" if any(group.name for group in self.by("class")) else "op"
+
     def _pictures(self) -> str:
-        by = "class" if any(group.name for group in self.by("class")) else "op"
+        by = self._default_key
         lanes = [*self._lanes(by)]
         phases = [phase for phase in PHASES if any(span.kind == PHASES[phase] for _, lane in lanes for span in lane)]
         keys = "".join(key(PHASES[phase], phase) for phase in phases)
@@ -212,12 +217,12 @@ class Measured(Result):
         longest = f", longest gap of a stream {duration(max(gaps) / 1e9)}" if gaps else ""
         return self._share(self.profile.idle / 1e9) + longest
 
-    def against(self, other: Measured, by: str = "class") -> MeasuredChange:
+    def against(self, other: Measured, by: str | None = None) -> MeasuredChange:
         """Return the measured time of another run beside that of this one, which is the first of the two.
 
         Args:
             other: the measured view of the second run.
-            by: see :meth:`by`.
+            by: see :meth:`by`; default: classes of modules, or operators if a trace has no modules.
 
         Raises:
             TypeError: if ``other`` is not a measured view.
@@ -225,8 +230,9 @@ class Measured(Result):
         """
         if not isinstance(other, Measured):
             raise TypeError(f"against expects what report.measured() returns (got {type(other).__name__})")
-        self.by(by)
-        return MeasuredChange(self, other, by)
+        chosen = by or max(self._default_key, other._default_key)  # "op" if either has no modules
+        self.by(chosen)
+        return MeasuredChange(self, other, chosen)
 
     @property
     def remarks(self) -> list[str]:
@@ -294,6 +300,11 @@ class MeasuredChange(Result):
 
     def __init__(self, before: View, after: View, by: str = "class") -> None:
         self.before, self.after, self.by = before, after, by
+
+    def _picture(self, theme: Theme) -> Picture:
+        table = self._content().tables[0]
+        shown = [each for each in table.columns if each.key not in ("before", "after")]
+        return bars_of([table.title], shown, table.rows, theme)
 
     def __repr__(self) -> str:
         return f"<MeasuredChange: {duration(self.before.total.seconds)} to {duration(self.after.total.seconds)}>"

@@ -23,6 +23,7 @@ from costcore.studies.serving.tallies import expected_experts
 from costcore.tables.answer import Content, Figure
 from costcore.tables.html import section
 from costcore.tables.html.charts import Axis, Point, scatter
+from costcore.tables.pictures import Picture, Theme, bars_of
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, duration
 from costcore.text.output import Column
@@ -257,6 +258,10 @@ class RequestRates(Result):
         ranks = f"{self.setup.devices} x " * (self.setup.devices > 1)
         title = f"{self.name} on {ranks}{self.device}: {kinds}"
         return Content(title, figures, [table], self.notes, model=self.name)
+
+    def _picture(self, theme: Theme) -> Picture:
+        shown = [column for column in COLUMNS if column.key in ("batch", "requests_per_second")]
+        return bars_of(["Request rate", self.name], shown, [*map(_cells, self.rows)], theme)
 
     def _pictures(self) -> str:
         points = [

@@ -643,7 +643,8 @@ def _remarks(ledger: LedgerData) -> Iterator[str]:
         if step.masked:
             yield (
                 f"{stage.name}: whether attention in {step.masked} modules is causal is unknown (masks that are "
-                'tensors, or products), so the causal count has all of its pairs; masks="causal" states that it is'
+                'tensors, or products), so the causal count has all of its pairs. State it (masks="causal", --masks '
+                "causal), or count what masks allow (--attention computed)"
             )
         yield from (f"{stage.name}: {remark}" for remark in step.report.remarks)
         if stage.largest is not None:
