@@ -80,7 +80,8 @@ def request(kind: str | None, column: str | None, over: str | None, device: Any 
     for name, value, of in (("over", over, "sizes"), ("device", device, "roofline")):
         if (value is None) == (kind == of):
             problem = "is needed for" if kind == of else f"is for kind {of!r}, not for"
-            raise ValueError(f"{name}=… {problem} kind {kind!r}")
+            typed = {"device": "--device h100", "over": "--over batch=1,2,4"}[name]
+            raise ValueError(f"{name}=… {problem} kind {kind!r}" + (f" ({typed})" if kind == of else ""))
     return Request(kind, column or "flops")
 
 

@@ -98,6 +98,10 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
             return f"; {missed_values(self._model, self._missed)}"
         if isinstance(error, TypeError) and text.startswith(f"{type(self._model).__name__}.forward() "):
             return f"; {takes(Model(self._model))}"
+        missing = re.match(r"(\w+)\(\) missing \d+ required positional arguments?: '(\w+)'", text)
+        if isinstance(error, TypeError) and missing and missing[1] == type(self._model).__name__:
+            name, argument = missing.groups()
+            return f"; if {name} builds the model, pass its arguments: {name}(…, {argument}=…)"
         if re.search(_NO_INTEGERS, text):
             return INTEGERS
         if re.search(_ONE_SAMPLE, text):

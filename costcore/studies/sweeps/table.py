@@ -98,7 +98,9 @@ def table(
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs == 0):
         raise ValueError(f"jobs must be a number of processes, or -1 for one per core (got {jobs!r})")
     if resume and output is None:
-        raise ValueError("resume needs the .jsonl, .csv or .parquet file of the earlier run as output")
+        raise ValueError(
+            "resume needs the .jsonl, .csv or .parquet file of the earlier run as output (--output rows.jsonl)"
+        )
     if mode not in (None, *MODES):
         raise ValueError(unknown("mode", mode, MODES))
     if convention is not None:

@@ -194,6 +194,13 @@ def test_settings_that_are_no_sizes_may_be_large(folder):
     assert load_model(f"hf:{folder(settings)}").config.hidden_size == 16
 
 
+def test_sizes_that_a_configuration_does_not_read_are_noted(folder, capsys):
+    settings = {**TINY, "model_type": "llama", "num_kv_heads": 1, "sliding_window": 8, "layer_norm_eps": 1e-5}
+    assert main([f"hf:{folder(settings)}", "--input", "1x4:int64"]) == 0
+    note = "LlamaConfig does not read 'num_kv_heads'. Did you mean 'num_key_value_heads'?; 'sliding_window'\n"
+    assert note in capsys.readouterr().err
+
+
 def test_nothing_is_left_behind(folder, monkeypatch):
     import tempfile
 
