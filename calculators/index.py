@@ -789,6 +789,7 @@ MODULES = {
     "weight_norm": ".normalization",
     "weight_norm_backward": ".normalization",
     "where": ".elementwise",
+    "window_reduction": ".pooling",
     "word_convolution": ".text",
     "xlog1py": ".elementwise",
     "xlogx": ".elementwise",

@@ -150,6 +150,28 @@ def calc_masked_max_pool(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+JOINS: Mapping[str, Operations] = {
+    "add": Operations(add=1),
+    "max": Operations(cmp=1),
+    "min": Operations(cmp=1),
+    "mul": Operations(mul=1),
+}
+"""The operation that joins two elements of a window."""
+
+
+@pattern("window")
+def calc_window_reduction(layer: Layer) -> Cost:
+    """Reduction of windows of k elements over any axes, by addition, multiplication, maxima or minima.
+
+    Per output element k - 1 of them. Windows are counted completely, as in pooling: elements on padding too.
+
+    Shapes: x[N, H, W, C] -> y[N, P, Q, C]
+    Settings: kernel=(1, K_h, K_w, 1), by="add"
+    """
+    joined = layer.out.size * (prod(layer.attrs["kernel"]) - 1)
+    return Cost(joined * JOINS[layer.attrs["by"]], layer.read, layer.written, layer.attrs)
+
+
 # Regions of interest: pooling, bilinear sampling, crops.
 
 

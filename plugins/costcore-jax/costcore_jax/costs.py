@@ -24,25 +24,6 @@ def calc_element(layer: Layer) -> Cost:
     return Cost(layer.out.size * operations, layer.read, layer.written, layer.attrs)
 
 
-JOINS: Mapping[str, Operations] = {
-    "add": Operations(add=1),
-    "max": Operations(cmp=1),
-    "min": Operations(cmp=1),
-    "mul": Operations(mul=1),
-}
-"""The operation that joins two elements of a window."""
-
-
-@pattern("window")
-def calc_window_reduction(layer: Layer) -> Cost:
-    """Reduction of windows of k elements: k - 1 operations per output element.
-
-    Windows are counted completely, as in pooling: elements on padding too.
-    """
-    joined = layer.out.size * (prod(layer.attrs["kernel"]) - 1)
-    return Cost(joined * JOINS[layer.attrs["by"]], layer.read, layer.written, layer.attrs)
-
-
 @pattern("window")
 def calc_select_and_scatter_add(layer: Layer) -> Cost:
     """Gradient of max-pooling: dy is added at the largest element of every window.
@@ -125,7 +106,6 @@ CALCULATORS: Mapping[str, Calculator] = {
     "jax::addupdate": calc_addupdate,
     "jax::cholesky_update": calc_cholesky_update,
     "input_dilated_conv": calc_input_dilated_conv,
-    "window_reduction": calc_window_reduction,
     "jax::scaled_dot": calc_scaled_dot,
     "jax::select_and_gather_add": calc_select_and_gather_add,
     "jax::select_and_scatter_add": calc_select_and_scatter_add,

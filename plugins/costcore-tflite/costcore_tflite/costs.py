@@ -86,26 +86,6 @@ def calc_svdf(layer: Layer) -> Cost:
     return Cost(Operations(fma=macs, add=sums), layer.read, layer.written, layer.attrs, macs)
 
 
-JOINS: Mapping[str, Operations] = {
-    "add": Operations(add=1),
-    "mul": Operations(mul=1),
-    "max": Operations(cmp=1),
-    "min": Operations(cmp=1),
-}
-"""What joins two elements."""
-
-
-@pattern("window")
-def calc_window_reduce(layer: Layer) -> Cost:
-    """Windows over any axes, of ``size`` elements each, that are joined: ``size - 1`` operations per result.
-
-    Shapes: x[N, H, W, C] -> y[N, P, Q, C]
-    Settings: size=9, join="max"
-    """
-    joined = layer.out.size * (layer.attrs["size"] - 1)
-    return Cost(joined * JOINS[layer.attrs["join"]], layer.read, layer.written, layer.attrs)
-
-
 @pattern("opaque")
 def calc_ssd_postprocess(layer: Layer) -> Cost:
     """Boxes of anchors, and a suppression over the best class of each, or (``regular``) over each class.
@@ -137,5 +117,4 @@ CALCULATORS: Mapping[str, Calculator] = {
     "space_to_batch": calc_space_to_batch,
     "ssd_postprocess": calc_ssd_postprocess,
     "svdf": calc_svdf,
-    "window_reduce": calc_window_reduce,
 }

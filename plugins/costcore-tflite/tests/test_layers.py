@@ -243,7 +243,7 @@ FURTHER = {
         "StablehloReduceWindowOptions",
         WINDOW,
         MAXIMUM,
-        ("window_reduce", 0, 18 * 8),
+        ("window_reduction", 0, 18 * 8),
     ),
     # the same with the window as an operand; 4 is MAXIMUM
     "REDUCE_WINDOW": (
@@ -251,7 +251,7 @@ FURTHER = {
         "ReduceWindowOptions",
         {"ReduceFunction": 4},
         MAXIMUM,
-        ("window_reduce", 0, 18 * 8),
+        ("window_reduction", 0, 18 * 8),
     ),
     # 2 x 3 x 5 results of 4 products
     "STABLEHLO_DOT_GENERAL": (

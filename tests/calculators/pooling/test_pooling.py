@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from functools import reduce
+from operator import mul
+
 import numpy as np
 import pytest
 
@@ -38,6 +41,9 @@ def quartic_norm(values):
         ("lp_pool", {"p": 2.0}, norm),
         ("lp_pool", {"p": 3}, cubic_norm),
         ("lp_pool", {"p": 4}, quartic_norm),
+        ("window_reduction", {"by": "add"}, total),
+        ("window_reduction", {"by": "max"}, largest),
+        ("window_reduction", {"by": "mul"}, lambda values: reduce(mul, values)),
     ],
 )
 @pytest.mark.parametrize(("size", "stride", "out"), [(2, 2, 3), (3, 1, 4), (6, 1, 1), (1, 1, 6)])

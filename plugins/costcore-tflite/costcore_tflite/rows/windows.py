@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tflite
 
 from costcore.graphs.graph import X, operand
-from costcore.ir import is_symbolic, prod
+from costcore.ir import is_symbolic
 from costcore.translate import Arguments, Row, Source
 
 from .arguments import (
@@ -155,10 +155,10 @@ FUNCTIONS = {1: "add", 2: "mul", 3: "min", 4: "max", 5: "min", 6: "max"}
 """What REDUCE_WINDOW joins elements with, by its number: sums, products, extremes, all and any."""
 
 
-def _reduced_window(a: Arguments) -> Any:
-    """Return how many elements a window has; one that is not known has the whole of x."""
+def _reduced_window(a: Arguments) -> Sequence[Any]:
+    """Return the sizes of a window; one that is not known is the whole of x."""
     sizes = a.get("WindowDimensions") or numbers(a, 2)
-    return prod(map(int, sizes)) if sizes else a["inputs"][0].size
+    return tuple(map(int, sizes)) if sizes else a["inputs"][0].shape
 
 
 ROWS: tuple[Row, ...] = (
@@ -175,16 +175,16 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "tflite::STABLEHLO_REDUCE_WINDOW",
-        "window_reduce",
+        "window_reduction",
         X,
-        {"size": _reduced_window, "join": lambda a: JOINED[a["update"]]},
+        {"kernel": _reduced_window, "by": lambda a: JOINED[a["update"]]},
         when=lambda a: JOINED.get(a.get("update", ("?",)), "none") != "none",
     ),
     Row(
         "tflite::REDUCE_WINDOW",
-        "window_reduce",
+        "window_reduction",
         X,
-        {"size": _reduced_window, "join": lambda a: FUNCTIONS[a["ReduceFunction"]]},
+        {"kernel": _reduced_window, "by": lambda a: FUNCTIONS[a["ReduceFunction"]]},
         when=lambda a: a.get("ReduceFunction") in FUNCTIONS,
     ),
     *_convolution("CONV_2D", "conv", 0, 1, 2),

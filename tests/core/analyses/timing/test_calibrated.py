@@ -142,8 +142,7 @@ def test_another_number_of_cores_has_no_calibrated_time():
 def test_fused_groups_are_estimated_as_their_main_call_and_the_report_says_so():
     steps = [relu("a", 1024) for _ in range(3)]
     alone, fused = time_of(*steps), time_of(*steps, fusion="pointwise")
-    if len(fused.groups) == 3:
-        pytest.skip("these calls have no operands in common")
+    assert len(fused.groups) < 3
     assert fused.seconds < alone.seconds
     assert "calibrated on single calls: the time of fused groups is approximate" in fused.remarks
 
