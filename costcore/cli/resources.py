@@ -520,8 +520,7 @@ def plan_parser() -> argparse.ArgumentParser:
         "--zero",
         default="0,3",
         metavar="N,N",
-        help="stages of ZeRO to try: 0 for copies (dp), 1, 2, 3 for shards (fsdp), hybrid for shards inside of a node; "
-        "default: 0,3",
+        help="stages of ZeRO to try: 0 (dp), 1, 2, 3 (fsdp), hybrid for 3 within a node; default: 0,3",
     )
     parser.add_argument(
         "--schedule",
@@ -532,7 +531,7 @@ def plan_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--sync",
         choices=SYNCS,
-        help="reduce gradients in the last pass of a step, or in each; default: last for copies, each for shards",
+        help="reduce gradients at the last micro-batch of a step, or at each; default: last for dp, each for fsdp",
     )
     parser.add_argument(
         "--precision",
@@ -552,7 +551,7 @@ def plan_parser() -> argparse.ArgumentParser:
         "'Block(save=mm,attention)'; default: none,blocks",
     )
     parser.add_argument(
-        "--sequence-parallel", action="store_true", help="divide tokens outside of tensor-parallel layers, too"
+        "--sequence-parallel", action="store_true", help="shard norms and residuals along the sequence, too"
     )
     parser.add_argument(
         "--offload",
@@ -564,7 +563,7 @@ def plan_parser() -> argparse.ArgumentParser:
         "--host-link", metavar="NAME", help="link to the host, such as pcie5-x16; default: that of the device"
     )
     parser.add_argument(
-        "--link", metavar="NAME", help="link between devices, such as nvlink4; default: communication is free"
+        "--link", metavar="NAME", help="link between devices, such as nvlink4; default: communication costs no time"
     )
     parser.add_argument(
         "--memory", metavar="SIZE", help='memory of a device, "80 GB"; default: as specified by its vendor'

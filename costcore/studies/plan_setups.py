@@ -10,14 +10,14 @@ from typing import NamedTuple
 from costcore.errors import unknown
 
 LEAST_TOKENS = 8192
-"""Sequences are divided only if each device keeps this many tokens, unless the user gives a mesh."""
+"""Minimum tokens that each device keeps of a sequence, unless the user gives a mesh."""
 
 
 class Mesh(NamedTuple):
     """The number of devices along each dimension.
 
     Attributes:
-        dp: copies of the model, which share the batch.
+        dp: replicas of the model, which share the batch.
         fsdp: FSDP ranks, which share the batch and shard parameters, gradients and optimizer state.
         tp: devices that share every block.
         pp: stages of a pipeline, with equal numbers of blocks, or fewer in the last one.
@@ -39,7 +39,7 @@ class Mesh(NamedTuple):
 
     @property
     def replicas(self) -> int:
-        """How many copies share a batch."""
+        """How many data-parallel ranks share a batch."""
         return self.dp * self.fsdp
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class Schedule(NamedTuple):
             raise ValueError(f"schedule {text!r}: only interleaved has chunks, at least 2 (interleaved=4)")
         return cls(name, int(chunks))
 
-    def runs(self, blocks: int, stages: int, passes: int) -> bool:
+    def is_possible(self, blocks: int, stages: int, passes: int) -> bool:
         """Return whether it can run: chunks of equal numbers of blocks, micro-batches a multiple of stages."""
         return self.chunks == 1 or (blocks % (stages * self.chunks) == 0 and passes % stages == 0)
 
@@ -123,13 +123,12 @@ class Schedule(NamedTuple):
 ZERO = (0, 1, 2, 3, "hybrid")
 """Stages of ZeRO (Rajbhandari et al. 2020, arXiv:1910.02054): what data-parallel ranks shard.
 
-1: the state of the optimizer; 2: gradients, too; 3: parameters, too, by ``fully_shard``. With ``"hybrid"`` the devices
-of a node do so, and nodes are copies of each other.
+1: the state of the optimizer; 2: gradients, too; 3: parameters, too, by ``fully_shard``. ``"hybrid"`` is 3
+within a node, with replication among nodes.
 """
 
 SYNCS = ("last", "each")
-"""In which passes of a step the gradients of copies are reduced."""
-
+"""At which micro-batches of a step gradients are reduced."""
 
 OFFLOADS = ("activations", "optimizer")
 """What host memory can hold: saved activations of blocks, or optimizer state, with ``step()`` on the CPU."""
@@ -198,6 +197,7 @@ class Setup(NamedTuple):
     @property
     def bubble(self) -> float:
         """The bubble: idle time of stages over compute time."""
+        # Selective recomputation is short: only that of whole blocks delays the backward pass noticeably.
         return self.schedule.bubble(self.mesh.pp, self.passes, self.checkpoints is True)
 
 
@@ -244,7 +244,7 @@ class Choices(NamedTuple):
             sync = "each" if zero == 2 or (zero == 3 and self.sync is None) else self.sync or "last"
             how = zero, schedule, sync, split, offload, self.gradients
             made = [Setup(mesh, size, share // size, checkpoint, precision, *how) for size in sizes]
-            yield [each for each in made if schedule.runs(blocks, mesh.pp, each.passes)]
+            yield [each for each in made if schedule.is_possible(blocks, mesh.pp, each.passes)]
 
     def _stages(self, mesh: Mesh) -> list[int]:
         if mesh.fsdp > 1:
@@ -270,15 +270,15 @@ class Divisible(NamedTuple):
 
 
 def meshes(devices: int, per_node: int, model: Divisible, zero: Sequence[int | str] = (0, 3)) -> Iterator[Mesh]:
-    """Yield the meshes to try: tensor parallelism inside of a node, and a pipeline of copies, or sharded copies.
+    """Yield the meshes to try: tensor parallelism within a node, with a pipeline and replicas, or with FSDP.
 
-    Experts are divided over copies. Sequences are divided only if each device keeps :data:`LEAST_TOKENS` of them.
+    Experts are divided over data-parallel ranks, sequences only if each device keeps :data:`LEAST_TOKENS` of them.
 
     Args:
         devices: the number of devices.
         per_node: devices of a node, the maximum of ``tp``.
         model: the divisible parts.
-        zero: stages of ZeRO, of which 3 and ``"hybrid"`` shard copies.
+        zero: stages of ZeRO, of which 3 and ``"hybrid"`` give ``fsdp``.
     """
     for tp in _divisors(devices) if model.width else [1]:
         if tp > per_node:

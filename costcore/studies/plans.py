@@ -114,25 +114,24 @@ def plan(
         certain: the number of plans with all blocks captured; 0 saves their time.
         checkpoints: whether blocks run under activation checkpointing; both are tried. Or options ``checkpoint`` of
             :func:`costcore.estimate`: other modules, or ``"Block(save=mm,attention)"``.
-        precisions: options ``precision`` of :func:`costcore.estimate` to try, or ``"fp8"``: products of linear layers
-            in blocks in float8, as Transformer Engine has them, and all else as ``"bfloat16"``.
+        precisions: options ``precision`` of :func:`costcore.estimate` to try, or ``"fp8"``: linear layers of blocks in
+            float8, as in Transformer Engine, everything else as in ``"bfloat16"``.
         meshes: the meshes to try, ``{"dp": 8, "tp": 8}``, with any of ``dp``, ``fsdp``, ``tp``, ``pp``, ``cp``, and
-            ``ep``, which divides experts over some of ``dp * fsdp * cp`` devices. Default: all divisions of the devices
-            into copies, or sharded copies, with ``tp`` inside of a node, and pipelines of copies; experts divided over
-            copies; and sequences over devices that keep 8,192 tokens.
-        zero: stages of ZeRO to try: 0 for copies, 1 and 2 for copies that divide optimizer state, or gradients too, 3
-            for sharded copies (``fsdp``), ``"hybrid"`` for copies that the devices of a node share (``dp`` and
-            ``fsdp``). Sharded meshes in ``meshes`` are tried in any case.
+            ``ep``, which divides experts over some of ``dp * fsdp * cp`` devices. Default: every mesh with ``tp``
+            within a node and either a pipeline (``pp``) or ``fsdp``; ``cp`` only if each device keeps 8,192 tokens.
+        zero: stages of ZeRO to try: 0 replicates (``dp``), 1 shards optimizer state, 2 gradients too, 3 parameters too
+            (``fsdp``); ``"hybrid"`` is 3 within a node and 0 among nodes. Meshes with ``fsdp`` in ``meshes`` are tried
+            in any case.
         schedules: schedules of pipelines to try: ``"1f1b"``, ``"interleaved"`` (with 2 chunks of each stage, or
             ``"interleaved=4"``), ``"gpipe"``, ``"zb-h1"`` and ``"zb-h2"``. Interleaved schedules need blocks for all
             chunks and a multiple of ``pp`` passes.
-        sync: whether gradients are reduced in the ``"last"`` pass of a step, or in ``"each"``. Default: in the last of
-            copies, in each of ``fully_shard``, as both do. ZeRO-2 reduces them in each.
+        sync: whether gradients are reduced at the ``"last"`` micro-batch of a step, or at ``"each"``. Default: the last
+            for ``dp``, each for ``fsdp``. ZeRO-2 always reduces at each.
         gradients: ``"float32"`` keeps and reduces gradients in float32, as Megatron-LM does. Default: as the weights.
-        sequence_parallel: whether devices along ``tp`` divide the tokens of what they do not divide in width, such as
-            norms and what these save (Korthikanti et al. 2022, arXiv:2205.05198).
-        offload: what to try to hold in the memory of the host: ``"none"``, ``"activations"`` for what autograd
-            saves in blocks, ``"optimizer"`` for its state, which the host then updates, ``"activations+optimizer"``.
+        sequence_parallel: whether ``tp`` ranks shard norms and residuals along the sequence (Korthikanti et al. 2022,
+            arXiv:2205.05198).
+        offload: what host memory may hold: ``"none"``, ``"activations"`` (saved activations of blocks), ``"optimizer"``
+            (its state, which the host then updates), ``"activations+optimizer"``.
         link: the link between devices, see :meth:`costcore.Report.time`: a step takes at least as long as sending all
             bytes of a device over it. Default: unknown, so that it does not limit a step.
         host_link: the link of a device to its host, for ``offload``: ``"pcie5-x16"``. Default: that of the device.
@@ -485,7 +484,7 @@ ALIKE = 1.05
 
 
 class _Order:
-    """The order of plans: by the time that published runs let expect, in steps of :data:`ALIKE`, then by the bound.
+    """The order of plans: by expected time, in steps of :data:`ALIKE`, then by the bound.
 
     Plans with equal bounds, as without a link, are ordered by the bytes that they send.
     """
@@ -518,15 +517,14 @@ MOST_ROWS = 10
 ASSUMED = {
     "cp": "devices that share a sequence compute equally many pairs, and masks have the same columns for each",
     "ep": "every expert receives the same number of rows",
-    "sp": "sequence parallelism divides all that a block saves by tp, and sends as many bytes as all-reduces; what one "
-    "block computes again is counted whole",
-    FP8: "linear layers of blocks keep two float8 copies of their weights between passes; activations are saved in "
-    "bfloat16",
-    "activations": "transfers of activations are hidden unless they take longer than all computation; the device holds "
-    "those of two blocks",
-    "optimizer": "the time of the host for the step of the optimizer is not counted",
+    "sp": "sequence parallelism divides all saved activations of a block by tp, and sends the bytes of all-reduces; "
+    "what a block recomputes is counted whole",
+    FP8: "linear layers of blocks keep two float8 copies of their weights; saved activations count in bfloat16",
+    "activations": "transfers of activations overlap with compute; the device holds the activations of two blocks",
+    "optimizer": "compute time of the host for the optimizer step is not counted",
+    "zb": "zero-bubble schedules: a forward pass and both halves of a backward pass take equal time",
 }
-"""Assumptions by what needs them: dimensions of a mesh, whose truth depends on data, and ways of a setup."""
+"""Assumptions by what needs them: a dimension of a mesh or an option of a setup."""
 
 
 @dataclass(frozen=True)
@@ -534,14 +532,14 @@ class Plan:
     """A setup with its memory and time.
 
     Attributes:
-        setup: the way.
+        setup: how the step runs.
         fits: whether it fits; None if it could not be captured.
         memory: the bytes that a device needs, with the context; None if it was not captured.
         memory_at_least: a lower bound of ``memory``, if it was not captured, from a smaller micro-batch; otherwise
             None.
         sent: bytes that a device sends per step, except between pipeline stages.
         seconds: the minimum time of a step.
-        bubble: the additional share of it that pipeline stages wait: ``(pp - 1) / passes`` in the 1F1B schedule; see
+        bubble: idle time of pipeline stages over ``seconds``: ``(pp - 1) / passes`` in the 1F1B schedule; see
             :meth:`costcore.studies.plan_setups.Schedule.bubble`.
         binds: the bottleneck: an engine or memory of the device (``matrix``, ``vector``, ``dram``), ``communication``,
             or ``host``, the link to it.
@@ -574,6 +572,7 @@ class Plan:
         setup = self.setup
         axes = [axis for axis in ("cp", "ep") if getattr(setup.mesh, axis) > 1]
         ways = {"sp": setup.sequence_parallel, FP8: setup.precision == FP8, **dict.fromkeys(setup.offload, True)}
+        ways["zb"] = setup.schedule.name.startswith("zb")
         return [ASSUMED[name] for name in (*axes, *(way for way, is_used in ways.items() if is_used))]
 
     def to_dict(self) -> dict[str, Any]:
@@ -614,7 +613,7 @@ LEFT_OUT = (
     Column("why", "Left out because"),
 )
 
-TIMES = "bounds are without latencies and what stages send each other; the order has bubbles of pipelines"
+TIMES = "bounds leave out latencies and transfers between pipeline stages; the order includes bubbles"
 
 FIGURES = ("seconds", "memory", "sent", "bubble", "micro_batch", "passes")
 """The figures of a plan that :meth:`Plans.pareto` compares."""
@@ -668,8 +667,8 @@ class Plans(Result):
     """The plans that were tried.
 
     Attributes:
-        plans: the plans that fit: by the time that near published runs let expect, and by minimum time of a step
-            including the bubble where that is alike, or no run is near.
+        plans: the plans that fit, by expected time of a step; by the bound with the bubble where that differs by less
+            than 5 %, or no published run is near.
         left_out: all others, each with the reason.
         device: the device.
         limit: the terms of its memory.
@@ -800,10 +799,10 @@ class Plans(Result):
     def _certainty(self) -> str:
         captured = sum(each.is_captured for each in self.plans)
         if not captured:
-            return f"memory: on lines through captures of {DEPTHS[0]} and {DEPTHS[1]} blocks"
-        off = "" if self.error is None else f", which differ from captures of all by up to {100 * self.error:.2g} %"
+            return f"memory: extrapolated from captures of {DEPTHS[0]} and {DEPTHS[1]} blocks"
+        off = "" if self.error is None else f", within {100 * self.error:.2g} % where both are known"
         return (
-            f"memory: all blocks of the first {captured} plans were captured; that of others is on lines through "
+            f"memory: all blocks of the first {captured} plans were captured; that of others is extrapolated from "
             f"captures of {DEPTHS[0]} and {DEPTHS[1]} blocks{off}"
         )
 
@@ -842,5 +841,5 @@ def _row(plan: Plan) -> dict[str, Any]:
         "checkpoint": checkpoints if isinstance(checkpoints, str) else "yes" if checkpoints else "no",
         "precision": plan.setup.precision or "as the model",
         "bubble": 100 * plan.bubble,
-        "status": "captured" if plan.is_captured else "on lines",
+        "status": "captured" if plan.is_captured else "extrapolated",
     }

@@ -462,7 +462,7 @@ class Server:
         return [*found, *self._serving.notes, *(f"assumed: {each}" for each in self._serving.assumptions)]
 
     def _reached(self) -> Reached | None:
-        # Of runs of dense models on these devices, with products in eight bits.
+        # Published runs are of dense models, with weights and activations of one width.
         step = self._serving.decode(batch=1, context=1, tokens=1, latent=self._latent)
         bits, act = step.weight_bits
         is_other = step.tallies.experts or self._draft is not None or self._setup.prefill_device is not None

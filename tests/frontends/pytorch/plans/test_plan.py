@@ -244,7 +244,7 @@ def test_a_stage_of_as_many_blocks_as_a_capture_has_times(net):
     assert staged.best.seconds == pytest.approx(alone.best.seconds / 2) != 0
     assert staged.best.is_captured and not lines.best.is_captured
     assert lines.best.memory == pytest.approx(staged.best.memory)
-    assert "memory: on lines through captures of 3 and 4 blocks" in str(lines)
+    assert "memory: extrapolated from captures of 3 and 4 blocks" in str(lines)
 
 
 def test_of_equal_bounds_the_plan_that_sends_less_is_first(net):
