@@ -39,9 +39,10 @@ def write_text(text: str, path: str | None) -> None:
 def write_page(result: Result, args: argparse.Namespace, *models: str) -> None:
     """Write the page of a result to the file of ``--output``, with the models, the command and the date.
 
-    The names of the models are for the heading; default: what the result says, or else ``args.model``.
+    The names of the models are for the heading; default: what the result says, or else ``args.model`` or the trace.
     """
-    named = models or [getattr(args, "model", "")] * (not model_of(result))
+    given = getattr(args, "model", None) or getattr(args, "trace", None) or ""
+    named = models or [given] * (not model_of(result))
     result.to_html(args.output, " → ".join(Path(name).name for name in named), made_by(args))
 
 

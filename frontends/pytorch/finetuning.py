@@ -54,7 +54,7 @@ def finetuned(
         raise ValueError(unknown("format of weights", base, FORMATS))
     if rank < 1:
         raise ValueError(f"the rank of adapters must be at least 1 (got {rank})")
-    linears = {path: module for path, module in model.named_modules() if isinstance(module, nn.Linear)}
+    linears = {path: module for path, module in model.named_modules() if _is_linear(module)}
     last = next(reversed(linears), "")
     chosen = [path for path in linears if (_is_target(path, targets) if targets else path != last)]
     if not chosen:
@@ -79,6 +79,23 @@ def finetuned(
     return copied
 
 
+def _is_linear(module: Module) -> bool:
+    return isinstance(module, nn.Linear) or _is_transposed(module)
+
+
+def _is_transposed(module: Module) -> bool:
+    # The linear layers of GPT-2 in transformers store their weight as (inputs, outputs).
+    return any(
+        f"{kind.__module__}.{kind.__name__}" == "transformers.pytorch_utils.Conv1D" for kind in type(module).__mro__
+    )
+
+
+def _weight_of(module: Any) -> Tensor:
+    """Return the weight of a linear layer, of shape (outputs, inputs)."""
+    weight: Tensor = module.weight
+    return weight.T if _is_transposed(module) else weight
+
+
 def _is_target(path: str, targets: Sequence[str]) -> bool:
     name = path.rpartition(".")[2]
     return any(fnmatchcase(name, target) or fnmatchcase(path, target) for target in targets)
@@ -100,7 +117,7 @@ class AdaptedLinear(Module):
 
     Args:
         layer: the layer, which is not trained.
-        linear: the layer as it was.
+        linear: the layer as it was, ``nn.Linear`` or ``Conv1D`` of transformers.
         rank: the rank of the adapter.
         has_magnitude: whether rows are scaled to a learned norm (DoRA).
     """
@@ -109,13 +126,15 @@ class AdaptedLinear(Module):
     lora_B: Adapter  # noqa: N815
     magnitude: Any | None
 
-    def __init__(self, layer: Module, linear: nn.Linear, rank: int, has_magnitude: bool) -> None:
+    def __init__(self, layer: Module, linear: Module, rank: int, has_magnitude: bool) -> None:
         super().__init__()
-        where = {"device": linear.weight.device, "dtype": torch.float32}
+        weight = _weight_of(linear)
+        n_outputs, n_inputs = weight.shape
+        where = {"device": weight.device, "dtype": torch.float32}
         self.layer = layer
-        self.lora_A = Adapter(linear.in_features, rank, bias=False, **where)
-        self.lora_B = Adapter(rank, linear.out_features, bias=False, **where)
-        self.magnitude = Parameter(torch.ones(linear.out_features, **where)) if has_magnitude else None
+        self.lora_A = Adapter(n_inputs, rank, bias=False, **where)
+        self.lora_B = Adapter(rank, n_outputs, bias=False, **where)
+        self.magnitude = Parameter(torch.ones(n_outputs, **where)) if has_magnitude else None
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs of the layer and of its adapter."""
@@ -125,7 +144,7 @@ class AdaptedLinear(Module):
         if self.magnitude is None:
             return y + change.to(y.dtype)
         with torch.no_grad():
-            weight = self.layer.weight if isinstance(self.layer, nn.Linear) else self.layer.dequantized()
+            weight = _weight_of(self.layer) if _is_linear(self.layer) else self.layer.dequantized()
             adapted = weight + 2 * (self.lora_B.weight @ self.lora_A.weight)
             norm = adapted.norm(dim=1)
         scale = self.magnitude / norm
@@ -199,12 +218,12 @@ class Linear4bit(Module):
     bias: Any
     weight: Any
 
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, linear: Module) -> None:
         super().__init__()
-        size, device = linear.weight.numel(), linear.weight.device
-        self.shape = [*linear.weight.shape]
+        weight = _weight_of(linear).detach()
+        size, device = weight.numel(), weight.device
+        self.shape = [*weight.shape]
         self.bias = linear.bias
-        weight = linear.weight.detach()
         if weight.is_meta:
             packed = torch.empty(ceil(size / 2), dtype=torch.uint8, device=device)
             scale = torch.empty(ceil(size / BLOCK), dtype=torch.uint8, device=device)

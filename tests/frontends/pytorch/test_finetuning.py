@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 from torch import nn
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 import costcore
 from costcore import ComputationalCostHook, CostError, estimate, finetuned
@@ -59,6 +59,19 @@ def test_the_layers_that_get_adapters():
         finetuned(net(), 0)
     with pytest.raises(ValueError, match="unknown format of weights 'int3'"):
         finetuned(net(), RANK, base="int3")
+
+
+def test_layers_of_gpt2_have_adapters():
+    """Its layers are ``Conv1D``: 8 → 24, 8 → 8, 8 → 32 and 32 → 8, with 2 (in + out) parameters of rank 2 each."""
+    config = GPT2Config(n_embd=8, n_head=2, n_layer=1, vocab_size=11, n_positions=16)
+    model, ids = GPT2LMHeadModel(config).eval(), torch.arange(6)[None]
+    for kind, base, more in (("lora", None, 0), ("dora", None, 24 + 8 + 32 + 8), ("lora", "nf4", 0)):
+        adapted = finetuned(model, 2, kind=kind, base=base)
+        trained = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
+        assert trained == 2 * ((8 + 24) + (8 + 8) + (8 + 32) + (32 + 8)) + more
+        assert adapted(ids).logits.shape == (1, 6, 11)
+    layer = model.transformer.h[0].attn.c_attn
+    assert torch.allclose(Linear4bit(layer).dequantized(), layer.weight.T, atol=0.02)
 
 
 def test_tied_weights_stay_tied_and_frozen():

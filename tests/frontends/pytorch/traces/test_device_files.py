@@ -101,7 +101,8 @@ def test_correlation_numbers_count_per_process(tmp_path):
 def test_a_kernel_trace_of_rocprof(tmp_path):
     path = rocprof(tmp_path / "1_kernel_trace.csv", '"Cijk_MT128x64",7,1000,1080', '"softmax(float*, int)",8,1100,1104')
     assert by_operator(estimate(path)) == {"Cijk_MT128x64": 80, "softmax": 4}
-    assert main(["profile", path]) == 0
+    assert main(["profile", path, "--output", str(tmp_path / "page.html")]) == 0
+    assert "<h1><bdi>1_kernel_trace.csv</bdi></h1>" in (tmp_path / "page.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
