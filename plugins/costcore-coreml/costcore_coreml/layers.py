@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from costcore.errors import CostError
 from costcore.graphs import GraphValue
 
 from .model import Block, Model, Operation, TypeInfo
 from .wire import Message
+
+T = TypeVar("T")
 
 WEIGHTS = {1: "float32", 2: "float16", 31: "int8"}
 """Types of weights by the field that stores them; others are quantized."""
@@ -268,7 +270,7 @@ def _convolution(layer: Layer) -> tuple[str, Operands]:
 
 def _pooling(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    kind = ("max", "avg", "l2")[min(max(p.integer(1), 0), 2)]
+    kind = _one_of(("max", "avg", "l2"), p.integer(1), "pooling")
     if p.integer(60):
         reductions = {"max": "reduce_max", "avg": "reduce_mean", "l2": "reduce_l2_norm"}
         keeps = GraphValue((), "bool", is_stored=True, data=(True,))
@@ -408,6 +410,17 @@ def _layer_norm(layer: Layer) -> tuple[str, Operands]:
     }
 
 
+def _one_of(members: Sequence[T], number: int, kind: str) -> T:
+    """Return the member of an enumeration of the format.
+
+    Raises:
+        CostError: if the number is not in it: the file is damaged, or newer than this reader.
+    """
+    if not 0 <= number < len(members):
+        raise CostError(f"{kind} {number} is unknown (expected 0 to {len(members) - 1})")
+    return members[number]
+
+
 def _flag(value: object) -> list[str | GraphValue]:
     return [GraphValue((), "bool", is_stored=True, data=(bool(value),))]
 
@@ -448,8 +461,8 @@ def _old_reduction(layer: Layer) -> tuple[str, Operands]:
     """Return the reduction of channels, rows and columns, or of one of them."""
     kinds = ("sum", "mean", "prod", "log_sum", "sum_square", "l1_norm", "l2_norm", "max", "min", "argmax")
     p = layer.parameters
-    kind, place = kinds[p.integer(1) % len(kinds)], p.integer(3)
-    axes = ((-3, -2, -1), (-2, -1), (-3,), (-2,), (-1,))[place % 5]
+    kind = _one_of(kinds, p.integer(1), "reduction")
+    axes = _one_of(((-3, -2, -1), (-2, -1), (-3,), (-2,), (-1,)), p.integer(3), "axis of a reduction")
     if kind == "argmax":
         return "reduce_argmax", {"x": layer.inputs[:1], "axis": _integers(axes[-1]), "keep_dims": _flag(True)}
     return f"reduce_{kind}", {"x": layer.inputs[:1], "axes": _integers(*axes), "keep_dims": _flag(True)}
@@ -471,7 +484,7 @@ def _tiled(number: int) -> Callable[[Layer], tuple[str, Operands]]:
 
 def _old_slice(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    axis = (-3, -2, -1)[p.integer(4) % 3]
+    axis = _one_of((-3, -2, -1), p.integer(4), "axis of a slice")
     bounds = {
         "begin": _integers(p.integer(1)),
         "end": _integers(p.integer(2) or -1),
@@ -602,7 +615,7 @@ def _windows_of(layer: Layer) -> tuple[str, Operands]:
 
 def _pooling_3d(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    kind = ("max", "avg")[min(max(p.integer(1), 0), 1)]
+    kind = _one_of(("max", "avg"), p.integer(1), "pooling")
     lists = {"kernel_sizes": (2, 3, 4), "strides": (5, 6, 7)}
     windows = {name: _integers(*(p.integer(n, 1) for n in numbers)) for name, numbers in lists.items()}
     return f"{kind}_pool", {"x": layer.inputs[:1], **windows, **_padding_3d(p, 15, 8)}
@@ -615,7 +628,7 @@ def _padding_3d(p: Message, kind: int, first: int) -> dict[str, list[str | Graph
 
 
 def _global_pooling_3d(layer: Layer) -> tuple[str, Operands]:
-    kind = ("reduce_max", "reduce_mean")[min(max(layer.parameters.integer(1), 0), 1)]
+    kind = _one_of(("reduce_max", "reduce_mean"), layer.parameters.integer(1), "pooling")
     return kind, {"x": layer.inputs[:1], "axes": _integers(-3, -2, -1), "keep_dims": _flag(True)}
 
 

@@ -144,6 +144,21 @@ def test_layers_of_the_older_format(name, shape, field, content, given, expected
     assert (shapes(report)[0], report.total_report["macs"], report.status) == (expected, macs, "complete")
 
 
+@pytest.mark.parametrize(
+    ("field", "content", "message"),
+    [
+        (120, number(1, 3), r"pooling 3 is unknown \(expected 0 to 2\)"),
+        (280, number(1, 10), "reduction 10 is unknown"),
+        (280, number(3, 5), "axis of a reduction 5 is unknown"),
+        (350, number(4, 3), "axis of a slice 3 is unknown"),
+        (1466, number(1, 2), "pooling 2 is unknown"),
+    ],
+)
+def test_settings_that_the_format_does_not_have_are_errors(field, content, message):
+    with pytest.raises(CostError, match=message):
+        estimate(saved(network((1, 3, 8, 8), ("layer", field, content, ["x"], ["y"]))))
+
+
 def test_a_custom_layer_has_its_name():
     layers = ("a", 500, part(10, "Swish"), ["x"], ["h"]), ("b", 130, part(10), ["h"], ["y"])
     with pytest.warns(match="custom layer Swish"):

@@ -1,4 +1,4 @@
-"""Custom operators: features of sound of tflite-micro, detection, MediaPipe, and TensorFlow's own (``Flex…``).
+"""Custom operators: audio features of tflite-micro, detection, MediaPipe, and TensorFlow's own (``Flex…``).
 
 Sources: the kernels in ``signal/src`` of tflite-micro, which compute in integers: shifts count as ``cmp``; the kernels
 of TensorFlow Lite and of ``mediapipe/util/tflite/operations``.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from costcore.errors import CostError
 from costcore.graphs.graph import XS, X, operand
 from costcore.ir import Calculator, Cost, Layer, Operations, Tensor, covers, element_wise, pattern
 from costcore.registry import calculators
@@ -156,8 +157,18 @@ def _weight(a: Arguments) -> Any:
 
 
 def _raw(position: int) -> Callable[[Arguments], int]:
-    """Return a source for an integer of options that are a structure in C."""
-    return lambda a: max(a["raw"][position], 1) if len(a.get("raw", ())) > position else 2
+    """Return a source for a positive integer of options that are a structure in C.
+
+    The source raises CostError if the options are shorter.
+    """
+
+    def read(a: Arguments) -> int:
+        given = a.get("raw", ())
+        if len(given) <= position or given[position] < 1:
+            raise CostError(f"option {position} of a custom operator is missing, or not positive (options {given})")
+        return int(given[position])
+
+    return read
 
 
 _OTHERS: tuple[Row, ...] = (

@@ -20,7 +20,9 @@ __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 
 native_names = names_of("tflite", OPERATORS.values())
 
-OF_ONE = "the file leaves the batch open: 1 is counted, for which it states shapes. Give another with dims={'batch': …}"
+OF_ONE = (
+    "the file leaves the batch size open: 1 is assumed, as in its stored shapes. Set another with dims={'batch': …}"
+)
 
 
 def estimate(

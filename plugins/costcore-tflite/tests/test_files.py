@@ -38,7 +38,7 @@ def test_an_open_batch_is_one_or_as_it_is_given():
     """1 -> 16 -> 16 -> 1 features: 16 + 256 + 16 products per sample, and 288 + 33 parameters."""
     report = estimate(DATA / "hello_world_float.tflite")
     assert (report.total_report["macs"], report.status) == (288, "assumed")
-    assert "leaves the batch open: 1 is counted" in report.assumptions[0][0]
+    assert "leaves the batch size open: 1 is assumed" in report.assumptions[0][0]
     report = estimate(DATA / "hello_world_float.tflite", dims={"batch": "batch"})
     assert (str(report.total_report["macs"]), report.status) == ("288*batch", "complete")
     assert report.subs(batch=4) == estimate(DATA / "hello_world_float.tflite", (4, 1))

@@ -1,11 +1,13 @@
 """Costs of single operators, worked out by hand, and the rows of all of them."""
 
+import struct
+
 import pytest
 import tflite
 from build import G, Op, T, model
 from flatbuffers import flexbuffers
 
-from costcore import CostWarning, estimate
+from costcore import CostError, CostWarning, estimate
 from costcore_tflite.custom import ROWS as CUSTOM_ROWS
 from costcore_tflite.rows.table import NOT_PRICED, ROWS, WALKED
 
@@ -293,12 +295,21 @@ FURTHER = {
         ADD,
         ("ssd_postprocess", 0, 6 * 16 + 6 + 18 + 12 * 19),
     ),
+    # options in C: padding, stride of columns and rows; a transposed convolution by its input
     "Convolution2DTransposeBias": (
         [T((1, 4, 4, 2)), T((3, 2, 2, 2), stored=True), T((3,), stored=True), T((1, 8, 8, 3))],
         "",
-        {},
+        struct.pack("<3i", 1, 2, 2),
         ADD,
         ("conv_transpose", 4 * 4 * 2 * 12, None),
+    ),
+    # and the columns and rows of the kernel: 2 x 1 x 2 maxima of 3 x 2 elements
+    "MaxPoolingWithArgmax2D": (
+        [T((1, 4, 4, 2)), T((1, 2, 1, 2))],
+        "",
+        struct.pack("<5i", 1, 3, 2, 3, 2),
+        ADD,
+        ("max_pool", 0, 4 * 5),
     ),
     "FlexErf": ([T((2, 6)), T((2, 6))], "", {}, ADD, ("erf", 0, None)),
 }
@@ -307,8 +318,8 @@ FURTHER = {
 @pytest.mark.parametrize("name", FURTHER)
 def test_further_operators(name):
     tensors, kind, options, body, (op, macs, flops) = FURTHER[name]
-    custom = b""
-    if options and not kind:
+    custom = options if isinstance(options, bytes) else b""
+    if options and not kind and not custom:
         builder = flexbuffers.Builder()
         builder.MapFromElements(options)
         custom = bytes(builder.Finish())
@@ -318,6 +329,13 @@ def test_further_operators(name):
     (found,) = report.layer_report.values()
     assert (report.status, found["op"], found["macs"]) == ("complete", op, macs)
     assert flops is None or found["flops"] == flops
+
+
+@pytest.mark.parametrize("options", [b"", struct.pack("<3i", 1, 2, 2), struct.pack("<5i", 1, 2, 2, 0, 2)])
+def test_a_window_that_the_options_do_not_state_is_an_error(options):
+    operator = Op("MaxPoolingWithArgmax2D", (0,), (1,), custom=options)
+    with pytest.raises(CostError, match=r"option [34] of a custom operator is missing, or not positive"):
+        estimate(model(G([T((1, 4, 4, 2)), T((1, 2, 2, 2))], [operator], [0], [1])))
 
 
 def test_a_bidirectional_lstm():
