@@ -22,7 +22,7 @@ MOST_VALUES = 5_000_000
 
 _MARKS = (b",", b"[", b"{")
 
-SMALL_FILE, BLOCK = 2**22, 2**16
+SMALL_FILE, BLOCK = 2**24, 2**16
 """The maximum size of a file that :func:`content_of` reads at once, and the block size for larger ones."""
 
 PIECE = 2**20

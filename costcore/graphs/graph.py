@@ -73,6 +73,20 @@ class GraphValue:
         """The bytes in memory, or in the file."""
         return Tensor(self.shape, self.dtype).nbytes
 
+    @property
+    def beside(self) -> Sequence[GraphValue | None]:
+        """Further values that its rows may read, such as its scale."""
+        return ()
+
+    @property
+    def signature(self) -> tuple[Hashable, ...]:
+        """All of it that a row may read."""
+        base = self.base
+        owner = self if base is None else base
+        own = (self.shape, self.dtype, self.data, owner.is_stored, owner.is_parameter, owner.is_state, base is None)
+        beside = self.beside
+        return (*own, *[value and value.signature for value in beside]) if beside else own
+
     def viewed(self, *shape: Dim) -> GraphValue:
         """Return the same value with other axes, as a formula names them: ``[N, H, W, C]`` as ``[N, C, H, W]``."""
         return GraphValue(shape, self.dtype, self.name, self.is_stored, self.data, base=self.base or self)
@@ -104,15 +118,23 @@ class GraphNode(NamedTuple):
     scratch: Sequence[Dim] = ()
 
 
-def values_in(items: Iterable[Any]) -> list[GraphValue]:
-    """Return the values among arguments and in their lists."""
-    found = []
-    for item in items:
+def values_and_settings(node: GraphNode) -> tuple[list[GraphValue], tuple[Any, ...]]:
+    """Return the values among the arguments of a node and in their lists, and what else the arguments say."""
+    values: list[GraphValue] = []
+    settings: list[Any] = []
+    for name, item in node.args.items():
         if isinstance(item, GraphValue):
-            found.append(item)
+            values.append(item)
+            item = GraphValue
         elif isinstance(item, (list, tuple)):
-            found += [part for part in item if isinstance(part, GraphValue)]
-    return found
+            found = [part for part in item if isinstance(part, GraphValue)]
+            values += found
+            if found or isinstance(item, list):
+                item = tuple([GraphValue if isinstance(part, GraphValue) else part for part in item])
+        elif isinstance(item, dict):
+            item = () if [*item.values()] == [*node.outputs] else tuple(item.items())
+        settings += name, item
+    return values, tuple(settings)
 
 
 # Execution order.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -17,7 +18,7 @@ from costcore.graphs.graph import (
     Place,
     Stored,
     most_expensive,
-    values_in,
+    values_and_settings,
 )
 from costcore.ir import Layer, Role, Tensor
 from costcore.numbers import Dim, symbol_of
@@ -481,6 +482,7 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         self._n_nodes = self._n_loops = 0
         self._translator = Translator(rows(frontend), self._tensor, _role)
         self._stored: dict[int, GraphValue] = {}
+        self._translations: dict[Hashable, Any] = {}
         self._tensors: dict[tuple[tuple[Dim, ...], str, Role], Tensor] = {}
 
     def record(self, node: GraphNode, place: Place, where: str = "") -> Call:
@@ -497,23 +499,23 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         self._n_nodes += 1
         if self._n_nodes > MOST_NODES:
             raise CostError(f"the graphs expand to more than {MOST_NODES:,} operators")
-        read = values_in(node.args.values())
+        read, settings = values_and_settings(node)
         stored = [value for value in [value.base or value for value in read] if value.is_stored]
         if node.type in self._learned_by:
             for value in read:
                 if value.is_stored and value.is_real and value.size != 1:
                     (value.base or value).is_parameter = True
-        layer, inputs, outputs, has_row = self._translate(node, are_stored=0 < len(stored) == len(read))
+        translation = self._translate(node, read, settings, are_stored=0 < len(stored) == len(read))
         module = self.modules.enter_within(node.module)
         self.modules.read(module, stored)
         return self.write(
             node.type,
             node.native,
             self.nodes_key(node.name, tuple([value.name for value in node.outputs])),
-            Translation(self.recorder.intern(layer), inputs, outputs, has_row),
+            translation,
             place,
             module=module,
-            where=where if self.recorder.tracebacks or not has_row else "",
+            where=where if self.recorder.tracebacks or not translation.has_row else "",
             inputs=read,
             outputs=node.outputs,
             scratch=node.scratch,
@@ -591,14 +593,43 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         inputs_held, held = ([size(value, value.name) for value in values] for values in (entering, stored))
         self.complete(inputs_held, held, stored, self.identity)
 
-    def _translate(self, node: GraphNode, are_stored: bool) -> Translation:
+    def _translate(
+        self, node: GraphNode, read: Sequence[GraphValue], settings: Hashable, are_stored: bool
+    ) -> Translation:
         # Only stored operands: the result was computed before the run.
         if are_stored:
             for value in node.outputs:
                 value.is_stored = True
             outputs = [Tensor(value.shape, value.dtype) for value in node.outputs]
-            return Translation(Layer("constant", {}, outputs), (), tuple(node.outputs), has_row=True)
-        return self._translator(Native(node.native, node.args, node.outputs))
+            layer = self.recorder.intern(Layer("constant", {}, outputs))
+            return Translation(layer, (), tuple(node.outputs), has_row=True)
+        # Graphs repeat their blocks: the layer of an equal node is known.
+        values = [*read, *node.outputs]
+        for value in values[:]:
+            if value.beside:
+                values += [other for other in value.beside if other is not None]
+        owners = [id(value.base or value) for value in values]
+        key: Hashable = (node.native, len(read), tuple([value.signature for value in values]), settings)
+        if len(set(owners)) < len(owners):
+            key = key, tuple(map(owners.index, owners))
+        try:
+            known = self._translations.get(key)
+        except TypeError:  # an argument without a hash
+            key, known = None, None
+        if known is None:
+            translation = self._translator(Native(node.native, node.args, node.outputs))
+            layer, inputs, results, has_row = translation
+            translation = Translation(self.recorder.intern(layer), inputs, results, has_row)
+            if key is not None:
+                with suppress(ValueError):  # an operand that the row made itself
+                    places = [[owners.index(id(value.base or value)) for value in side] for side in (inputs, results)]
+                    self._translations[key] = translation.layer, *places, has_row
+            return translation
+        layer, operands, results, has_row = known
+        inputs = tuple([values[i] for i in operands])
+        for value, tensor in zip(inputs, layer.inputs.values(), strict=True):
+            self._mark(value.base or value, tensor.role)
+        return Translation(layer, inputs, tuple([values[i] for i in results]), has_row)
 
     def _tensor(self, value: Any, role: Role) -> Tensor | None:
         if not isinstance(value, GraphValue):
@@ -609,13 +640,19 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
             role = "data"
         if role == "data" and owner.is_stored:
             role = "param" if owner.is_parameter else "const"
-        owner.is_parameter |= role == "param"
-        owner.is_state |= role == "state"
+        self._mark(owner, role)
         key = value.shape, value.dtype, role
         tensor = self._tensors.get(key)
         if tensor is None:
             tensor = self._tensors[key] = Tensor(*key)
         return tensor
+
+    @staticmethod
+    def _mark(owner: GraphValue, role: Role) -> None:
+        if role == "param":
+            owner.is_parameter = True
+        elif role == "state":
+            owner.is_state = True
 
 
 @lru_cache

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from costcore.errors import CostError
 from costcore.files import content_of, is_folder, open_file
@@ -105,6 +106,9 @@ class TypeInfo(NamedTuple):
     shape: tuple[int | None, ...] | None
     dtype: str
     is_state: bool = False
+
+
+NO_TENSOR = TypeInfo(None, "string")
 
 
 class Operation(NamedTuple):
@@ -320,7 +324,7 @@ def _function(function: Message) -> Block:
 
 
 def _named_types(owner: Message, number: int) -> list[tuple[str, TypeInfo]]:
-    return [(each.text(1), _type(each.one(2))) for each in owner.all(number)]
+    return [(each.text(1), each.made(2, _type)[-1] if each.has(2) else NO_TENSOR) for each in owner.all(number)]
 
 
 def _block(block: Message, inputs: Sequence[tuple[str, TypeInfo]] | None = None, depth: int = 0) -> Block:
@@ -334,15 +338,15 @@ def _operation(operation: Message, depth: int) -> Operation:
     """Return an operation; what constants state as attributes are operands, too."""
     outputs = _named_types(operation, 3)
     inputs: dict[str, list[str | GraphValue]] = {
-        name: [each.text(1) if each.has(1) else value_of(each.one(2)) for each in argument.all(1)]
-        for name, argument in operation.named(2).items()
+        name: [each if isinstance(each, str) else _constant_value(*each) for each in given]
+        for name, given in operation.made(2, _argument)
     }
     name = ""
-    for key, value in operation.named(5).items():
+    for key, value in operation.made(5, _attribute):
         if key == "name":
-            name = str((value_of(value).data or ("",))[0])
+            name = str((value[2] or ("",))[0])
         else:
-            inputs.setdefault(key, [value_of(value)])
+            inputs.setdefault(key, [_constant_value(*value)])
     blocks = [_block(each, None, depth + 1) for each in operation.all(4)]
     return Operation(operation.text(1), name, inputs, outputs, blocks)
 
@@ -355,7 +359,7 @@ def _type(kind: Message, is_state: bool = False, depth: int = 0) -> TypeInfo:
         count = _size(length.one(1).integer(1)) if length.has(1) else None
         return TypeInfo(None if element.shape is None else (count, *element.shape), element.dtype, is_state)
     if not kind.has(1):
-        return TypeInfo(None, "string")
+        return NO_TENSOR
     tensor = kind.one(1)
     dtype = DTYPES.get(tensor.integer(1))
     if dtype is None:
@@ -367,14 +371,28 @@ def _type(kind: Message, is_state: bool = False, depth: int = 0) -> TypeInfo:
     return TypeInfo(shape, dtype, is_state)
 
 
-def value_of(value: Message) -> GraphValue:
+Constant: TypeAlias = "tuple[tuple[int, ...], str, tuple[Any, ...] | None]"
+"""Shape, type of elements, and elements of a constant if it is small."""
+
+
+def _argument(entry: Message) -> tuple[str, list[str | Constant]]:
+    return entry.text(1), [each.text(1) if each.has(1) else _constant(each.one(2)) for each in entry.one(2).all(1)]
+
+
+def _attribute(entry: Message) -> tuple[str, Constant]:
+    return entry.text(1), _constant(entry.one(2))
+
+
+def _constant(value: Message) -> Constant:
     """Return a constant; small ones with their elements."""
-    kind = _type(value.one(2))
+    kind = value.made(2, _type)[-1] if value.has(2) else NO_TENSOR
     shape = tuple(size or 0 for size in kind.shape or ())
-    found = GraphValue(shape, kind.dtype, is_stored=True)
-    if value.has(3) and found.size <= MOST_VALUES:
-        found.data = _elements(value.one(3).one(1), kind.dtype)
-    return found
+    is_small = value.has(3) and prod(shape) <= MOST_VALUES
+    return shape, kind.dtype, _elements(value.one(3).one(1), kind.dtype) if is_small else None
+
+
+def _constant_value(shape: tuple[int, ...], dtype: str, data: tuple[Any, ...] | None) -> GraphValue:
+    return GraphValue(shape, dtype, "", True, data)
 
 
 def _elements(tensor: Message, dtype: str) -> tuple[Any, ...] | None:

@@ -41,6 +41,11 @@ class Compressed(GraphValue):
         """True: its elements stand for real numbers."""
         return True
 
+    @property
+    def beside(self) -> Sequence[GraphValue]:
+        """Its parts."""
+        return self.parts
+
 
 class Walker:
     """Records the blocks of one function.
@@ -202,6 +207,8 @@ class Walker:
         Raises:
             CostError: if a size is no size.
         """
+        if kind is not None and None not in (kind.shape or ()):
+            return GraphValue(kind.shape or (), kind.dtype, name)  # all sizes are known
         shape: Found = (found or ()) if kind is None else kind.shape or ()
         if kind is not None and kind.shape is not None and found is not None and len(found) == len(kind.shape):
             shape = [size if stated is None else stated for stated, size in zip(kind.shape, found, strict=True)]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 MOST_FIELDS = 2_000_000
 """The most fields that are read of a file; an operation has about twenty."""
@@ -15,17 +17,22 @@ MOST_MESSAGES = 100_000
 MOST_VALUES = 1024
 """The most numbers of a list that are read: shapes, axes and paddings have a few."""
 
+SHORT = 256
+"""Messages of fewer bytes are compared with each other: types and small constants are often the same."""
+
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
 class File:
     """The bytes of a file, and how many more fields of it may be read."""
 
-    __slots__ = ("content", "left")
+    __slots__ = ("content", "known", "left")
 
     def __init__(self, content: Any) -> None:
         self.content = content
         self.left = MOST_FIELDS
+        self.known: dict[tuple[Any, bytes], Any] = {}
+        """What short messages were read as, by the function and their bytes."""
 
     def varint(self, position: int, end: int) -> tuple[int, int]:
         """Return the number at a position, and the position after it.
@@ -56,22 +63,38 @@ class Message:
     def __init__(self, file: File, start: int, end: int) -> None:
         self._file = file
         self._fields: dict[int, list[int | tuple[int, int]]] = {}
+        content, fields = file.content, self._fields
         while start < end:
-            tag, position = file.varint(start, end)
-            kind, value = tag & 7, 0
-            if kind == VARINT:
-                value, start = file.varint(position, end)
-            elif kind == BYTES:
-                length, position = file.varint(position, end)
-                start = position + length
+            # Most numbers have one byte.
+            position, tag = start + 1, content[start]
+            if tag > 0x7F:
+                tag, position = file.varint(start, end)
+            kind = tag & 7
+            value: int | tuple[int, int]
+            if kind in (VARINT, BYTES):
+                length = content[position] if position < end else 0x80
+                start = position + 1
+                if length > 0x7F:
+                    length, start = file.varint(position, end)
+                value = length
+                if kind == BYTES:
+                    value = start, start + length
+                    start += length
             elif kind in (FIXED64, FIXED32):
                 start = position + (8 if kind == FIXED64 else 4)
+                value = position, start
             else:
                 raise ValueError(f"no field starts at byte {position}")
+            if start > end or tag < 8:
+                raise ValueError(f"it ends in the field at byte {position}")
+            number = tag >> 3
+            if number in fields:
+                fields[number].append(value)
+            else:
+                fields[number] = [value]
             file.left -= 1
-            if start > end or file.left < 0 or not tag >> 3:
-                raise ValueError(f"it ends in the field at byte {position}, or has more fields than are read")
-            self._fields.setdefault(tag >> 3, []).append(value if kind == VARINT else (position, start))
+            if file.left < 0:
+                raise ValueError("it has more fields than are read")
 
     def has(self, number: int) -> bool:
         """Return whether the field is there."""
@@ -96,6 +119,25 @@ class Message:
         values = self._fields.get(number)
         return Message(self._file, *(_span(values[-1]) if values else (0, 0)))
 
+    def made(self, number: int, make: Callable[[Message], T]) -> list[T]:
+        """Return what a function makes of the messages of a field; it is called once for short ones that are equal.
+
+        Raises:
+            ValueError: if there are more than are read.
+        """
+        values, found = self._fields.get(number, ()), []
+        if len(values) > MOST_MESSAGES:
+            raise ValueError(f"a list has more than {MOST_MESSAGES:,} entries")
+        for start, end in map(_span, values):
+            key = make, bytes(self._file.content[start : min(end, start + SHORT)])
+            one = self._file.known.get(key) if end - start < SHORT else None
+            if one is None:
+                one = make(Message(self._file, start, end))
+                if end - start < SHORT:
+                    self._file.known[key] = one
+            found.append(one)
+        return found
+
     def named(self, number: int) -> dict[str, Message]:
         """Return the entries of a map from names to messages."""
         return {entry.text(1): entry.one(2) for entry in self.all(number)}
@@ -117,7 +159,11 @@ class Message:
 
     def text(self, number: int) -> str:
         """Return the text of a field; an empty one without it."""
-        return (self.texts(number) or [""])[-1]
+        values = self._fields.get(number)
+        if not values:
+            return ""
+        start, end = _span(values[-1])
+        return str(self._file.content[start:end], "utf-8", "replace")
 
     def integer(self, number: int, default: int = 0) -> int:
         """Return the signed integer of a field."""

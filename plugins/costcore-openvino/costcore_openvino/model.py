@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 from xml.parsers import expat
 
@@ -169,7 +170,7 @@ class Reader:
         self._places = ["file"]
         """What the open tags are, from outside to inside, as :data:`INSIDE` names them."""
         self._seen: list[set[str]] = [set()]
-        """The elements of :data:`ONCE` that each open tag has had."""
+        """The elements of :data:`ONCE` that each open graph and layer has had."""
         self._graphs: list[Graph] = []
         """The open graphs, from outside to inside; the last layer of the last one is open."""
         self._port: Mapping[str, str] = {}
@@ -184,16 +185,11 @@ class Reader:
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         place = INSIDE[self._places[-1]].get(tag, "skipped")
         self._places.append(place)
-        if place in ONCE:
-            if tag in self._seen[-1]:
-                raise CostError(f"{self._shown()} has two elements <{tag}>")
-            self._seen[-1].add(tag)
-        self._seen.append(set())
-        if place == "skipped":
+        if place == "size":
+            self._text = ""
+        elif place == "skipped":
             if len(self._places) == 2:
                 raise CostError(f"not an OpenVINO model: its outermost element is <{tag[:80]}> (expected <net>)")
-        elif place == "size":
-            self._text = ""
         elif place == "operand":
             self._graphs[-1].layers[-1].inputs.append(attributes.get("id", ""))
         elif place == "result":
@@ -202,24 +198,33 @@ class Reader:
             get = attributes.get
             target = get("to-layer", ""), get("to-port", "")
             self._graphs[-1].edges[target] = get("from-layer", ""), get("from-port", "")
+        elif place in ONCE:
+            self._start_once(place, tag, attributes)
         elif place == "layer":
             get = attributes.get
+            self._seen.append(set())
             self._n_layers += 1
             if self._n_layers > MOST_LAYERS:
                 raise CostError(f"the file has more than {MOST_LAYERS:,} layers")
             self._graphs[-1].layers.append(
                 LayerInfo(get("id", ""), get("name", ""), get("type", ""), [], [], get("version", ""))
             )
-        elif place == "data":
+        elif place == "entry":
+            self._entries.append((tag, attributes))
+
+    def _start_once(self, place: str, tag: str, attributes: dict[str, str]) -> None:
+        if tag in self._seen[-1]:
+            raise CostError(f"{self._shown()} has two elements <{tag}>")
+        self._seen[-1].add(tag)
+        if place == "data":
             self._graphs[-1].layers[-1].data = attributes
         elif place == "results":
             self._parser.CharacterDataHandler = self._add_text
         elif place == "graph":
             self._start_graph(tag, attributes)
+            self._seen.append(set())
         elif place == "map":
             self._graphs[-1].layers[-1].maps[tag] = self._entries = []
-        elif place == "entry":
-            self._entries.append((tag, attributes))
 
     def _start_graph(self, tag: str, attributes: Mapping[str, str]) -> None:
         if len(self._graphs) > DEEPEST:
@@ -246,7 +251,6 @@ class Reader:
 
     def _end(self, _: str) -> None:
         place = self._places.pop()
-        self._seen.pop()
         if place == "size":
             self._sizes.append(self._text)
         elif place == "result":
@@ -256,7 +260,10 @@ class Reader:
             layer.outputs.append(port)
         elif place == "results":
             self._parser.CharacterDataHandler = None
+        elif place == "layer":
+            self._seen.pop()
         elif place == "graph":
+            self._seen.pop()
             self._graphs.pop()
 
     def _add_text(self, text: str) -> None:
@@ -280,11 +287,19 @@ def _port(attributes: Mapping[str, str], sizes: Sequence[str], layer: str) -> Po
         raise CostError(f"layer {layer!r}: unknown type of elements {precision!r}")
     if len(sizes) > MOST_AXES:
         raise CostError(f"layer {layer!r}: a result has {len(sizes)} axes")
+    shape = _shape(tuple(sizes))
+    if isinstance(shape, str):
+        raise CostError(f"layer {layer!r}: {shape[:80]!r} is not a size")
+    return Port(attributes.get("id", ""), shape, dtype, attributes.get("names", ""))
+
+
+@lru_cache(1024)
+def _shape(sizes: tuple[str, ...]) -> tuple[int | None, ...] | str:
+    """Return a shape; a text that is no size if there is one."""
     for size in sizes:
         if not is_open(size) and not (size.isascii() and size.isdigit() and len(size) <= MOST_DIGITS):
-            raise CostError(f"layer {layer!r}: {size[:80]!r} is not a size")
-    shape = tuple(None if is_open(size) else int(size) for size in sizes)
-    return Port(attributes.get("id", ""), shape, dtype, attributes.get("names", ""))
+            return size
+    return tuple([None if is_open(size) else int(size) for size in sizes])
 
 
 def is_open(size: str) -> bool:

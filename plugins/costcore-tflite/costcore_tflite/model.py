@@ -59,6 +59,14 @@ def _names(enumeration: type) -> dict[int, str]:
     return {number: name for name, number in vars(enumeration).items() if isinstance(number, int)}
 
 
+INT32, UINT16, UINT32, UINT64 = (struct.Struct(f"<{kind}").unpack_from for kind in "iHIQ")
+
+MOST_FIELDS = 16
+"""The most fields of a table; an operator has 14."""
+
+MODEL_BUFFERS, GRAPH_TENSORS, GRAPH_OPERATORS = 4, 0, 3
+"""The numbers of fields in the schema."""
+
 OPERATORS = _names(tflite.BuiltinOperator)
 """Names of the builtin operators by number."""
 
@@ -153,9 +161,12 @@ class _Reader:
     """Reads the objects of a file, a limited number of them."""
 
     def __init__(self, model: Any, size: int) -> None:
-        self._model = model
+        self._content = model._tab.Bytes
         self._left = min(MOST_OBJECTS, 4 * size)
+        self._entries: dict[int, tuple[int, ...]] = {}
+        self._known: dict[tuple[Any, int, bytes], Mapping[str, Any]] = {}
         self._codes = [self._code(model.OperatorCodes(i)) for i in self.counted(model.OperatorCodesLength())]
+        self._buffers = self._tables(self._fields(model._tab.Pos)[MODEL_BUFFERS])
 
     def counted(self, length: int) -> range:
         """Return the indices of a list, after its length was deducted from what may still be read."""
@@ -166,9 +177,11 @@ class _Reader:
 
     def graph(self, graph: Any) -> Graph:
         """Return a graph."""
-        tensors = [self._tensor(graph.Tensors(i)) for i in self.counted(graph.TensorsLength())]
-        operators = [self._operator(graph.Operators(i), len(tensors)) for i in self.counted(graph.OperatorsLength())]
-        inputs, outputs = (self._indices(graph, side, len(tensors), 0) for side in ("Inputs", "Outputs"))
+        table = graph._tab
+        tensors = [self._tensor(at) for at in self._tables(self._fields(table.Pos)[GRAPH_TENSORS])]
+        places = self._tables(self._fields(table.Pos)[GRAPH_OPERATORS])
+        operators = [self._operator(at, len(tensors)) for at in places]
+        inputs, outputs = (self._indices(at, len(tensors), 0) for at in self._fields(table.Pos)[1:3])
         return Graph(_text(graph.Name()), tensors, inputs, outputs, operators)
 
     def _code(self, code: Any) -> tuple[str, bool]:
@@ -178,83 +191,146 @@ class _Reader:
             return _text(code.CustomCode()) or "CUSTOM", True
         return OPERATORS.get(number, f"BUILTIN_{number}"), False
 
-    def _operator(self, operator: Any, n_tensors: int) -> OperatorInfo:
-        name, is_custom = self._codes[operator.OpcodeIndex()]
-        inputs = self._indices(operator, "Inputs", n_tensors, -1)
-        outputs = self._indices(operator, "Outputs", n_tensors, 0)
-        options = _custom_options(operator, self.counted) if is_custom else self._options(operator)
-        return OperatorInfo(name, is_custom, inputs, outputs, options)
+    # A graph has thousands of tensors and operators: their fields are read here, as flatbuffers looks up each anew.
 
-    def _options(self, operator: Any) -> Mapping[str, Any]:
-        """Return the options of a builtin operator by name; those of newer operators are in a second union."""
-        for kinds, side in ((_OPTIONS, "BuiltinOptions"), (_OPTIONS_2, "BuiltinOptions2")):
-            if not hasattr(operator, side):
-                continue
-            kind = getattr(tflite, kinds.get(getattr(operator, f"{side}Type")(), "NONE"), None)
-            table = getattr(operator, side)()
-            if kind is not None and table is not None:
-                options = kind()
-                options.Init(table.Bytes, table.Pos)
-                return _plain(options, self.counted)
-        return {}
+    def _fields(self, at: int) -> list[int]:
+        """Return where the fields of a table are; 0 for one that is not there."""
+        entries = at - INT32(self._content, at)[0]
+        offsets = self._entries.get(entries)
+        if offsets is None:
+            if entries < 0:
+                raise ValueError(f"no table is at byte {at}")
+            count = min(max(UINT16(self._content, entries)[0] // 2 - 2, 0), MOST_FIELDS)
+            offsets = struct.unpack_from(f"<{count}H", self._content, entries + 4)
+            offsets = self._entries[entries] = offsets + (0,) * (MOST_FIELDS - count)
+        return [offset and at + offset for offset in offsets]
 
-    def _indices(self, owner: Any, side: str, n_tensors: int, least: int) -> tuple[int, ...]:
+    def _list(self, at: int) -> tuple[int, int]:
+        """Return where the elements of a list are that a field refers to, and their number; (0, 0) without the field.
+
+        Raises:
+            ValueError: if the file has more objects than are read.
+        """
+        if not at:
+            self._left -= 1
+            return 0, 0
+        at += UINT32(self._content, at)[0]
+        count = UINT32(self._content, at)[0]
+        self._left -= count + 1
+        if self._left < 0:
+            self.counted(0)
+        return at + 4, count
+
+    def _tables(self, at: int) -> list[int]:
+        """Return where the tables of a list are."""
+        start, count = self._list(at)
+        offsets = struct.unpack_from(f"<{count}I", self._content, start)
+        return [start + 4 * i + offset for i, offset in enumerate(offsets)]
+
+    def _integers(self, at: int) -> tuple[int, ...]:
+        """Return the elements of a list of 32-bit integers."""
+        start, count = self._list(at)
+        return struct.unpack_from(f"<{count}i", self._content, start) if count else ()
+
+    def _operator(self, at: int, n_tensors: int) -> OperatorInfo:
+        fields = self._fields(at)
+        code = fields[0] and UINT32(self._content, fields[0])[0]
+        name, is_custom = self._codes[code]
+        inputs, outputs = self._indices(fields[1], n_tensors, -1), self._indices(fields[2], n_tensors, 0)
+        if is_custom:
+            operator = tflite.Operator()
+            operator.Init(self._content, at)
+            return OperatorInfo(name, True, inputs, outputs, _custom_options(operator, self.counted))
+        # the options of newer operators are in a second union
+        options = self._options(_OPTIONS, *fields[3:5]) or self._options(_OPTIONS_2, *fields[11:13]) or {}
+        return OperatorInfo(name, False, inputs, outputs, options)
+
+    def _options(self, kinds: Mapping[int, str], kind_at: int, at: int) -> Mapping[str, Any] | None:
+        """Return the options of a builtin operator by name; None without any."""
+        kind = getattr(tflite, kinds.get(self._content[kind_at], "NONE"), None) if kind_at and at else None
+        if kind is None:
+            return None
+        at += UINT32(self._content, at)[0]
+        entries = at - INT32(self._content, at)[0]
+        size = UINT16(self._content, max(entries, 0) + 2)[0]
+        key = kind, entries, bytes(self._content[at + 4 : at + size])
+        found = self._known.get(key)
+        if found is None:
+            options = kind()
+            options.Init(self._content, at)
+            found = _plain(options, self.counted)
+            if size <= MOST_AXES and all(isinstance(value, (int, float)) for value in found.values()):
+                self._known[key] = found  # numbers, which are in the table: equal bytes are equal options
+        return found
+
+    def _indices(self, at: int, n_tensors: int, least: int) -> tuple[int, ...]:
         """Return a list of indices of tensors.
 
         Raises:
             ValueError: if a tensor does not exist.
         """
-        read = getattr(owner, side)
-        found = tuple(read(i) for i in self.counted(getattr(owner, f"{side}Length")()))
+        found = self._integers(at)
         for index in found:
             if not least <= index < n_tensors:
                 raise ValueError(f"an operator or a graph names tensor {index} of {n_tensors}")
         return found
 
-    def _tensor(self, tensor: Any) -> TensorInfo:
-        rank = tensor.ShapeLength()
-        if rank > MOST_AXES:
-            raise ValueError(f"a tensor has {rank} axes")
-        sizes = [tensor.Shape(i) for i in self.counted(rank)]
-        signature = [tensor.ShapeSignature(i) for i in range(rank)] if tensor.ShapeSignatureLength() == rank else sizes
-        if min((*sizes, *signature), default=0) < -1:
-            raise ValueError(f"a tensor has the shape {sizes}")
-        open_axes = tuple(i for i, pair in enumerate(zip(sizes, signature, strict=True)) if -1 in pair)
-        shape = tuple(1 if size == -1 else size for size in sizes)
-        dtype = DTYPES.get(tensor.Type())
+    def _tensor(self, at: int) -> TensorInfo:
+        shape_at, type_at, buffer_at, name_at, scales_at, variable_at, sparsity_at, signature_at, *_ = self._fields(at)
+        content = self._content
+        sizes = self._integers(shape_at)
+        if len(sizes) > MOST_AXES:
+            raise ValueError(f"a tensor has {len(sizes)} axes")
+        signature = self._integers(signature_at)
+        if len(signature) != len(sizes):
+            signature = sizes
+        open_axes: tuple[int, ...] = ()
+        shape = sizes
+        if sizes and min(*sizes, *signature) < 0:
+            if min(*sizes, *signature) < -1:
+                raise ValueError(f"a tensor has the shape {list(sizes)}")
+            open_axes = tuple([i for i, pair in enumerate(zip(sizes, signature, strict=True)) if -1 in pair])
+            shape = tuple([1 if size == -1 else size for size in sizes])
+        kind = content[type_at] if type_at else 0
+        dtype = DTYPES.get(kind)
         if dtype is None:
-            raise ValueError(f"a tensor has the unknown type {tensor.Type()}")
-        buffer = self._model.Buffers(tensor.Buffer()) if 0 < tensor.Buffer() < self._model.BuffersLength() else None
-        is_stored = buffer is not None and (buffer.DataLength() > 0 or _offset(buffer) > 1)
-        quantization = tensor.Quantization()
-        scales = 0 if quantization is None else quantization.ScaleLength()
-        zero_points = 0 if quantization is None else min(quantization.ZeroPointLength(), max(scales, 0))
+            raise ValueError(f"a tensor has the unknown type {kind}")
+        buffer = buffer_at and UINT32(content, buffer_at)[0]
+        is_stored, data = self._buffer(buffer, dtype) if 0 < buffer < len(self._buffers) else (False, None)
+        scales, has_zero_point = self._quantization(scales_at) if scales_at else (0, False)
+        name = ""
+        if name_at:
+            start, count = self._text_at(name_at)
+            name = str(content[start : start + count], "utf-8", "replace")
+        is_variable = bool(variable_at and content[variable_at])
         return TensorInfo(
-            _text(tensor.Name()),
-            shape,
-            open_axes,
-            dtype,
-            is_stored,
-            _values(buffer, dtype) if is_stored else None,
-            scales,
-            zero_points > 0 and bool(quantization.ZeroPointAsNumpy()[:zero_points].any()),
-            bool(tensor.IsVariable()),
-            tensor.Sparsity() is not None,
+            name, shape, open_axes, dtype, is_stored, data, scales, has_zero_point, is_variable, sparsity_at > 0
         )
 
+    def _text_at(self, at: int) -> tuple[int, int]:
+        at += UINT32(self._content, at)[0]
+        return at + 4, UINT32(self._content, at)[0]
 
-def _offset(buffer: Any) -> int:
-    """Return where large files store the data, after the part that the schema describes."""
-    return int(buffer.Offset()) if hasattr(buffer, "Offset") else 0
+    def _quantization(self, at: int) -> tuple[int, bool]:
+        """Return the number of scales, and whether a zero point is not 0."""
+        fields = self._fields(at + UINT32(self._content, at)[0])
+        scales = self._text_at(fields[2])[1] if fields[2] else 0
+        start, count = self._text_at(fields[3]) if fields[3] else (0, 0)
+        count = min(count, scales)
+        if start + 8 * count > len(self._content):
+            raise ValueError("a tensor has more zero points than the file has bytes")
+        return scales, any(self._content[start : start + 8 * count])
 
-
-def _values(buffer: Any, dtype: str) -> tuple[int, ...] | None:
-    """Return the values of a small constant of 32- or 64-bit integers."""
-    size = {"int32": 4, "int64": 8}.get(dtype)
-    length = buffer.DataLength()
-    if size is None or not 0 < length <= MOST_VALUES * size or length % size:
-        return None
-    return struct.unpack(f"<{length // size}{'i' if size == 4 else 'q'}", buffer.DataAsNumpy().tobytes())
+    def _buffer(self, number: int, dtype: str) -> tuple[bool, tuple[int, ...] | None]:
+        """Return whether a buffer has data, and its values if it is a small constant of 32- or 64-bit integers."""
+        fields = self._fields(self._buffers[number])
+        start, length = self._text_at(fields[0]) if fields[0] else (0, 0)
+        # large files store the data after the part that the schema describes
+        is_stored = length > 0 or (fields[1] > 0 and UINT64(self._content, fields[1])[0] > 1)
+        size = {"int32": 4, "int64": 8}.get(dtype)
+        if size is None or not 0 < length <= MOST_VALUES * size or length % size:
+            return is_stored, None
+        return is_stored, struct.unpack_from(f"<{length // size}{'i' if size == 4 else 'q'}", self._content, start)
 
 
 @cache

@@ -31,10 +31,12 @@ WITHOUT_SHAPES = frozenset(("TFLite_Detection_PostProcess",))
 RUNS_GRAPHS = frozenset(("CALL", "IF", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE", "WHILE"))
 """Operators whose results are those of a graph."""
 
+CONTROL_FLOW = RUNS_GRAPHS | {"CALL_ONCE"}
+
 LARGEST = 2**40
 """No axis is larger."""
 
-JOINS = ("UpdateComputationSubgraphIndex", "BodySubgraphIndex")
+JOINS = frozenset(("UpdateComputationSubgraphIndex", "BodySubgraphIndex"))
 """Options with the graph that joins two elements."""
 
 
@@ -56,6 +58,11 @@ class Quantized(GraphValue):
     def is_real(self) -> bool:
         """Whether its elements stand for real numbers."""
         return self.scale is not None or self.dtype in REAL
+
+    @property
+    def beside(self) -> Sequence[GraphValue | None]:
+        """Its scales and zero points."""
+        return () if self.scale is None and self.zero_point is None else (self.scale, self.zero_point)
 
 
 def value_of(tensor: TensorInfo, batch: Dim) -> Quantized:
@@ -122,7 +129,9 @@ class Walker:
             outputs = [values[i] for i in operator.outputs]
             if self._follows or operator.name in WITHOUT_SHAPES:
                 self._follow(operator, inputs, [graph.tensors[i] for i in operator.outputs], outputs)
-            if not self._is_control_flow(operator, inputs, outputs, place):
+            if operator.name in CONTROL_FLOW:
+                self._control_flow(operator, inputs, outputs, place)
+            else:
                 self._record(operator, inputs, outputs, place, f"operator {position} of graph {graph.name or 0!r}")
 
     def _follow(
@@ -180,10 +189,9 @@ class Walker:
         where: str,
     ) -> None:
         """Record an operator, unless the runtime unpacks a constant with it before the first pass."""
-        given = [value for value in inputs if value is not None]
         if operator.name in SIGNATURES or not operator.is_custom:
             _check(operator.name, inputs, outputs, where)
-        if operator.name in UNPACKED and given and all(value.is_stored for value in given):
+        if operator.name in UNPACKED and {value.is_stored for value in inputs if value is not None} == {True}:
             for value in outputs:
                 value.is_stored = True
             self._recording.note(f"constants are {UNPACKED[operator.name]}, and unpacked once before the first pass")
@@ -193,23 +201,21 @@ class Walker:
                 f"{operator.name} hides the part that was compiled for an NPU: count the file from before that compiler"
             )
         arguments = {**operator.options, "inputs": list(inputs), "outputs": dict(enumerate(outputs))}
-        joined = next((operator.options[name] for name in JOINS if name in operator.options), None)
-        if joined is not None:
-            update = self._graph(joined)
-            arguments["update"] = tuple(each.name for each in update.operators)
+        for joined in JOINS & operator.options.keys():
+            arguments["update"] = tuple(each.name for each in self._graph(operator.options[joined]).operators)
         name = outputs[0].name if outputs else ""
         scratch = scratch_of(operator.name, inputs, outputs)
         node = GraphNode(f"tflite::{operator.name}", operator.name, arguments, outputs, name, module_of(name), scratch)
         self._recording.record(node, place, where)
 
-    def _is_control_flow(
+    def _control_flow(
         self,
         operator: OperatorInfo,
         inputs: Sequence[Quantized | None],
         outputs: Sequence[Quantized],
         place: Place,
-    ) -> bool:
-        """Record the graphs that an operator runs; return False if it runs none."""
+    ) -> None:
+        """Record the graphs that an operator runs."""
         options, given = operator.options, [value for value in inputs if value is not None]
         if operator.name in ("WHILE", "STABLEHLO_WHILE"):
             self._loop(options, given, outputs, place)
@@ -221,11 +227,8 @@ class Walker:
             self._recording.note("CALL_ONCE prepares the model before the first pass and is not counted")
         elif operator.name == "CALL":
             self._call(options["Subgraph"], given, outputs, place.inside("call"))
-        elif operator.name == "STABLEHLO_COMPOSITE":
-            self._call(options["DecompositionSubgraphIndex"], given, outputs, place.inside("composite"))
         else:
-            return False
-        return True
+            self._call(options["DecompositionSubgraphIndex"], given, outputs, place.inside("composite"))
 
     def _call(self, index: int, given: Sequence[GraphValue], outputs: Sequence[Quantized], place: Place) -> None:
         """Record a graph once, with the values that it is given and returns."""
@@ -278,5 +281,5 @@ def _check(name: str, inputs: Sequence[GraphValue | None], outputs: Sequence[Gra
 
 def module_of(name: str) -> str:
     """Return the path of the module whose operator made a tensor, ``model.dense`` of ``model/dense/BiasAdd;…``."""
-    parts = name.partition(";")[0].strip("/").split("/")
-    return ".".join(part.replace(".", "_") for part in parts[:-1] if part)
+    path = name.partition(";")[0].strip("/").rpartition("/")[0]
+    return ".".join([part for part in path.replace(".", "_").split("/") if part])

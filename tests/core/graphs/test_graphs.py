@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
 
 from costcore import CostError
-from costcore.graphs import DataflowLog, GraphWriter, ModuleTree, given_shapes, in_order, most_expensive
-from costcore.graphs.graph import DEEPEST_MODULE, damaged, in_file, names_of
+from costcore.graphs import (
+    DataflowLog,
+    GraphNode,
+    GraphRecording,
+    GraphValue,
+    GraphWriter,
+    ModuleTree,
+    Place,
+    given_shapes,
+    in_order,
+    most_expensive,
+)
+from costcore.graphs.graph import DEEPEST_MODULE, damaged, in_file, names_of, operand
 from costcore.ir import Layer, Tensor
+from costcore.translate import Row
 from tests.core.traces import Call, Module, Recorder
 
 
@@ -169,3 +182,59 @@ def test_a_cycle_is_named_by_its_nodes():
     """0 reads from 2, 2 from 1, and 1 from 0; 3 is outside."""
     with pytest.raises(CostError, match=r"the graph has a cycle: n1 -> n2 -> n0 -> n1|n0 -> n1 -> n2 -> n0"):
         in_order([[2], [0], [1], [0]], lambda i: f"n{i}")
+
+
+# Equal nodes.
+
+
+def recorded(monkeypatch, *nodes: GraphNode, rows: Sequence[Row]) -> Recorder:
+    """Return the run of some nodes by a table of rows."""
+    monkeypatch.setattr("costcore.graphs.writer.rows", lambda frontend: rows)
+    recorder = Recorder()
+    recording = GraphRecording(recorder, "net")
+    for node in nodes:
+        recording.record(node, Place())
+    recording.finish([], [])
+    return recorder
+
+
+def node(kind: str, *inputs: GraphValue, **settings: object) -> GraphNode:
+    """Return a node whose result has the shape of its first operand."""
+    return GraphNode(
+        f"net::{kind}", kind, {"inputs": list(inputs), **settings}, [GraphValue(inputs[0].shape, "float32")]
+    )
+
+
+def test_the_row_of_equal_nodes_runs_once(monkeypatch):
+    """Three products with weights of their own, one of another setting: 3 * 16 parameters, and two layers."""
+    calls = []
+    row = Row("net::Mul", "linear", {"x": operand(0), "w": operand(1)}, {"k": lambda a: calls.append(1) or a["k"]})
+    x, *weights = GraphValue((2, 4), "float32"), *(GraphValue((4, 4), "float32", is_stored=True) for _ in range(3))
+    run = recorded(monkeypatch, *(node("Mul", x, w, k=w is weights[2]) for w in weights), rows=[row])
+    assert (len(calls), len(run.layers), run.n_params_model) == (2, 2, 48)
+    assert all(w.is_parameter for w in weights)
+    assert [each.parameters for each in run.calls] == [(w.identity,) for w in weights]
+
+
+def test_which_operands_are_the_same_value_decides(monkeypatch):
+    """The layers of x + x, x + y, y + x are equal; what each reads is not."""
+    row = Row("net::Add", "add", {"x*": lambda a: a["inputs"]})
+    x, y = (GraphValue((2, 4), "float32") for _ in range(2))
+    run = recorded(monkeypatch, *(node("Add", *pair) for pair in ((x, x), (x, y), (y, x), (y, y))), rows=[row])
+    a, b = x.identity, y.identity
+    assert [each.inputs for each in run.calls] == [(a, a), (a, b), (b, a), (b, b)]
+    assert len(run.layers) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"shape": (8, 1)}, {"dtype": "int8"}, {"data": (3,)}, {"is_stored": True}],
+    ids=lambda change: next(iter(change)),
+)
+def test_all_that_a_row_may_read_is_compared(monkeypatch, change):
+    seen = []
+    row = Row("net::Any", "add", {"x0": operand(0), "x1": lambda a: seen.append(1) or a["inputs"][1]})
+    x = GraphValue((2, 4), "float32")
+    others = GraphValue((2, 4), "float32"), GraphValue(**{"shape": (2, 4), "dtype": "float32", **change})
+    recorded(monkeypatch, *(node("Any", x, other) for other in others), rows=[row])
+    assert len(seen) == 2
