@@ -6,6 +6,7 @@ The HTML page has no script; its map draws an area per module, colored by the ch
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
@@ -20,12 +21,14 @@ from costcore.studies.comparisons.data import (
     MemoryComparison,
     cells,
     counts_of,
+    in_table,
     memory_sections,
     rows_of,
     texts,
 )
 from costcore.studies.comparisons.matching import (
     COMPARED,
+    Conversion,
     ConversionChange,
     Delta,
     Difference,
@@ -33,7 +36,7 @@ from costcore.studies.comparisons.matching import (
     Pair,
     by_module,
     by_order,
-    conversion_changes,
+    listed_once,
 )
 from costcore.tables.answer import MOST_ROWS, Content, Figure
 from costcore.tables.html import page, section, text
@@ -192,8 +195,8 @@ def _entries(report: Report, columns: Sequence[str]) -> list[dict[str, Any]]:
 # Tables, as text and as Markdown.
 
 
-DROPPED_FIRST = ("ratio", "old", "operator", "blocks", "call", "module")
-"""The columns that a narrow terminal drops, in this order."""
+DROPPED_FIRST = ("ratio", "call", "operator", "blocks", "difference", "module")
+"""The columns that a narrow terminal drops, in this order; what was there before stays."""
 
 
 def to_text(comparison: ComparisonData, mode: str, limit: int | None, width: int | None = None) -> str:
@@ -238,17 +241,16 @@ def difference_sections(comparison: ComparisonData) -> list[Table]:
     calls = [row for difference in differences for row in _call(difference, titles)]
     heading = "Calls: " + counts_of([each.change for each in differences])
     moved = [{"old": old, "new": new} for old, new in comparison.moved]
+    by_operator_table = Table("By operator", [*texts("operator", "what"), *DELTA], by_operator, is_open=False)
+    columns = [*texts("change", "module", "operator", "call", "what"), *DELTA]
+    tables = [by_operator_table, Table(heading, columns, calls, is_open=False)]
+    if comparison.by == "order":
+        unit = titles["flops"]
+        tables = [_conversion(comparison.conversion, unit), by_operator_table, _converted(comparison.conversions, unit)]
     candidates = (
         *_memory_tables(comparison),
         _kinds(comparison.kinds),
-        Table("By operator", [*texts("operator", "what"), *DELTA], by_operator, is_open=False),
-        _conversion(_changes_of_conversion(comparison), titles["flops"]),
-        Table(
-            heading,
-            [*texts("change", "module", "operator", "call", "what"), *DELTA],
-            calls,
-            is_open=False,
-        ),
+        *tables,
         Table("Renamed modules", texts("old", "new"), moved, is_open=False),
     )
     return [table for table in candidates if table.rows]
@@ -330,24 +332,55 @@ def _kinds(kinds: Iterable[Kind]) -> Table:
     return Table("Kinds of change", texts("operators", "calls", "MACs", "bytes"), rows)
 
 
-def _changes_of_conversion(comparison: ComparisonData) -> list[ConversionChange]:
-    return conversion_changes(comparison.pairs) if comparison.by == "order" else []
-
-
 def _conversion(changes: Iterable[ConversionChange], unit: str) -> Table:
+    def size(change: ConversionChange) -> tuple[bool, tuple[int, ...]]:
+        return change.what != "changed", weight({"flops": change.flops, "mread": change.mrw})
+
     rows = [
         {
             "what": change.what,
-            "before": ", ".join(change.old),
-            "after": ", ".join(change.new),
+            "old": listed_once(change.old),
+            "new": listed_once(change.new),
             "times": change.times,
-            "flops": Formatted(change.flops.difference, readable(change.flops.difference, "flops", signed=True)),
-            "bytes": Formatted(change.mrw.difference, readable(change.mrw.difference, "bytes", signed=True)),
+            **_amounts(change.flops, change.mrw),
         }
-        for change in changes
+        for change in sorted(changes, key=size, reverse=True)
     ]
-    columns = [*texts("what", "before", "after"), Column("times", "times", "count"), Column("flops", unit, "count")]
-    return Table("Conversion", [*columns, Column("bytes", "bytes", "count")], rows)
+    return Table("Conversion", [*texts("what", "old", "new"), Column("times", "times", "count"), *_units(unit)], rows)
+
+
+def _converted(conversions: Sequence[Conversion], unit: str) -> Table:
+    # Each change of a conversion, the largest first.
+    rows = [
+        (
+            {
+                "what": each.what,
+                "module": next((entry["module"] for entry in (*each.old, *each.new) if entry["module"]), ""),
+                "old": listed_once([entry["op"] for entry in each.old]),
+                "new": listed_once([entry["op"] for entry in each.new]),
+                **_amounts(each.amount("flops"), each.amount("mrw")),
+            },
+            weight({"flops": each.amount("flops"), "mread": each.amount("mrw")}),
+        )
+        for each in conversions
+    ]
+    rows.sort(key=lambda row: row[1], reverse=True)
+    counts = Counter(each.what for each in conversions)
+    heading = f"Calls: {', '.join(f'{count} {what}' for what, count in counts.items())}"
+    columns = [*texts("what", "module", "old", "new"), *_units(unit)]
+    return Table(heading, columns, [row for row, _ in rows], is_open=False)
+
+
+def _units(unit: str) -> list[Column]:
+    return [Column("flops", unit, "count"), Column("bytes", "bytes", "count")]
+
+
+def _amounts(flops: Delta, mrw: Delta) -> dict[str, Formatted]:
+    amounts = {"flops": (flops, "flops"), "bytes": (mrw, "bytes")}
+    return {
+        name: Formatted(delta.difference, in_table(delta.difference, kind, signed=True))
+        for name, (delta, kind) in amounts.items()
+    }
 
 
 def _value_text(value: Any) -> str:
@@ -455,7 +488,7 @@ def to_dict(comparison: ComparisonData) -> dict[str, Any]:
         "operators": operators,
         "differences": [_difference(difference) for difference in comparison.differences],
         "moved": [{"old": old, "new": new} for old, new in comparison.moved],
-        "conversion": [_conversion_change(change) for change in _changes_of_conversion(comparison)],
+        "conversion": [_conversion_change(change) for change in comparison.conversion],
         "memory": None if comparison.memory is None else _memory_deltas(comparison.memory),
     }
 

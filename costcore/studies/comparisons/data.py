@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,14 +16,20 @@ from costcore.analyses.memory.live_memory import Memory
 from costcore.errors import CostError
 from costcore.ledger.ledger import mode_of, n_assumptions, not_counted
 from costcore.ledger.modules import path_and_parents
-from costcore.numbers import Dim
+from costcore.numbers import Dim, is_symbolic
 from costcore.reports.data import ReportData
 from costcore.studies.comparisons.matching import (
     COMPARED,
     Calls,
+    Conversion,
+    ConversionChange,
     Delta,
     Difference,
     Kind,
+    conversion_changes,
+    conversion_in_words,
+    conversion_of_macs,
+    conversions,
     in_words,
     is_free,
     kinds_of_change,
@@ -30,7 +37,7 @@ from costcore.studies.comparisons.matching import (
 from costcore.tables.answer import Content
 from costcore.tables.quantity import AMOUNTS, Quantity, quantity
 from costcore.tables.result import Result, Table
-from costcore.text.amounts import Formatted, exact, readable
+from costcore.text.amounts import Formatted, exact, readable, short
 from costcore.text.output import Column, encodable
 from costcore.trace.call import Call
 from costcore.trace.run import KINDS
@@ -156,7 +163,22 @@ class ComparisonData:
     @cached_property
     def kinds(self) -> list[Kind]:
         """The kinds of change between two graphs: operators in other forms, and in place of others."""
-        return kinds_of_change(self.old, self.new)
+        return kinds_of_change(self.old, self.new) if self.is_of_one_framework else []
+
+    @cached_property
+    def conversions(self) -> list[Conversion]:
+        """The changes of a conversion, in order; empty unless calls were matched by order."""
+        return [*conversions(self.pairs)] if self.by == "order" else []
+
+    @cached_property
+    def conversion(self) -> list[ConversionChange]:
+        """The kinds of change of a conversion."""
+        return conversion_changes(self.conversions)
+
+    @property
+    def is_of_one_framework(self) -> bool:
+        """Whether both reports are of one framework, so that a tool rewrote a graph."""
+        return self.old.trace.run.frameworks.keys() == self.new.trace.run.frameworks.keys()
 
     @property
     def equal(self) -> bool:
@@ -177,9 +199,13 @@ class ComparisonData:
         """The sentences of :attr:`summary` in Unicode."""
         totals, titles = self.totals, self.titles
         traffic = Delta(*(totals["mread"][side] + totals["mwrite"][side] for side in (0, 1)))
+        changes = self.conversion
         lines = [
-            *filter(None, [in_words(self.old, self.new, self.kinds)]),
-            *(_sentence(titles[key], totals[key]) for key in ("macs", "flops", "n_params")),
+            *([] if self.is_of_one_framework else conversion_in_words(changes, *self._sides)),
+            *filter(None, [in_words(self.old, self.new, self.kinds) if self.is_of_one_framework else ""]),
+            _sentence(titles["macs"], totals["macs"]),
+            *filter(None, [conversion_of_macs(changes)]),
+            *(_sentence(titles[key], totals[key]) for key in ("flops", "n_params")),
             _sentence("bytes read and written", traffic),
         ]
         if not traffic.equal:
@@ -433,11 +459,20 @@ def texts(*names: str) -> list[Column]:
 def cells(delta: Delta, kind: str) -> dict[str, Any]:
     """Return the old and the new amount of a cost of some kind, their difference and their ratio."""
     return {
-        "old": Formatted(delta.old, readable(delta.old, kind)),
-        "new": Formatted(delta.new, readable(delta.new, kind)),
-        "difference": Formatted(delta.difference, readable(delta.difference, kind, signed=True)),
+        "old": Formatted(delta.old, in_table(delta.old, kind)),
+        "new": Formatted(delta.new, in_table(delta.new, kind)),
+        "difference": Formatted(delta.difference, in_table(delta.difference, kind, signed=True)),
         "ratio": "" if delta.ratio is None else Formatted(delta.ratio, f"×{delta.ratio:.4f}"),
     }
+
+
+def in_table(value: Dim, kind: str, signed: bool = False) -> str:
+    """Return an amount as :func:`readable` does; large numbers of a formula are rounded: ``313.3 M*batch``."""
+    text = readable(value, kind, signed=signed)
+    if not is_symbolic(value):
+        return text
+    rounded = re.sub(r"(?<!\^)\b[0-9]{5,}\b", lambda n: short(int(n[0]), kind), text)
+    return rounded.removesuffix(" B") if "iB" in rounded else rounded
 
 
 def rows_of(head: Mapping[str, str], costs: Mapping[str, Delta], names: Mapping[str, str]) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ from costcore.ir import BITS, prod
 from costcore.numbers import Dim, is_symbolic, share
 from costcore.reports.data import ReportData
 from costcore.tables.quantity import AMOUNTS
-from costcore.text.amounts import readable
+from costcore.text.amounts import exact, readable
 from costcore.trace.call import Call
 
 Entry: TypeAlias = "Mapping[str, Any]"
@@ -80,6 +80,22 @@ def by_module(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
     return _in_model_order(pairs, len(old), len(new))
 
 
+CLASSES: Mapping[str, str] = {
+    **dict.fromkeys(("relu6", "hardtanh", "clamp"), "clip"),
+    **dict.fromkeys(("avg_pool", "adaptive_avg_pool"), "reduce_mean"),
+    **dict.fromkeys(("gather", "gather_elements"), "embedding"),
+    "mean_variance_norm": "layer_norm",
+    "matmul": "linear",
+}
+"""Operators that formats have under several names; of each class, one."""
+
+
+def class_of(op: str) -> str:
+    """Return the name that an operator has in every format, quantized, fused or not."""
+    op = _unquantized(op).removeprefix("fused_")
+    return CLASSES.get(op, op)
+
+
 def _unquantized(op: str) -> str:
     return op.removeprefix("dynamic_").removeprefix("quantized_")
 
@@ -104,6 +120,8 @@ def _matched_by_order(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
         for i, j in aligned(old, new, olds, news, lambda entry: (entry["macs"], entry["phase"]))
         if i is not None and j is not None
     ]
+    products += _of_other_sizes(old, new, olds, news, products)
+    products.sort()
     pairs: list[Pair] = []
     last_old, last_new = -1, -1
     for i, j in [*products, (len(old), len(new))]:
@@ -111,6 +129,24 @@ def _matched_by_order(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
         pairs.append((i, j))
         last_old, last_new = i, j
     return pairs[:-1]
+
+
+def _of_other_sizes(
+    old: Sequence[Entry], new: Sequence[Entry], olds: Sequence[int], news: Sequence[int], pairs: list[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    # A converter pads sizes: between two matches, equally many products of the same classes are the same.
+    last_old, last_new = -1, -1
+    for i, j in [*pairs, (len(old), len(new))]:
+        left, right = [k for k in olds if last_old < k < i], [k for k in news if last_new < k < j]
+        if len(left) == len(right) and all(_is_padded(old[m], new[n]) for m, n in zip(left, right, strict=True)):
+            yield from zip(left, right, strict=True)
+        last_old, last_new = i, j
+
+
+def _is_padded(old: Entry, new: Entry) -> bool:
+    ratio = share(new["macs"], old["macs"])
+    is_near = ratio is not None and 0.5 <= ratio <= 2
+    return is_near and class_of(old["op"]) == class_of(new["op"]) and bool(old["n_params"]) == bool(new["n_params"])
 
 
 def aligned(
@@ -134,13 +170,18 @@ def aligned(
         pair_replaced: also pair, by position, calls with different keys between two consecutive matches.
     """
     left, right = [key(old[i]) for i in olds], [key(new[j]) for j in news]
-    # SequenceMatcher is quadratic, so the common prefix and suffix, usually most of the calls, are matched first.
+    # SequenceMatcher is quadratic, so the common prefix and suffix, usually most of the calls, are matched first. Of
+    # few calls only the prefix is: the suffix can be in the middle of what is equal.
     start = _common_prefix(left, right)
-    end = _common_prefix(left[start:][::-1], right[start:][::-1])
+    end = _common_prefix(left[start:][::-1], right[start:][::-1]) if len(left) + len(right) > FEW else 0
     yield from zip(olds[:start], news[:start], strict=True)
     inner_olds, inner_news = olds[start : len(olds) - end], news[start : len(news) - end]
     yield from _aligned_between(left[start:], right[start:], inner_olds, inner_news, pair_replaced)
     yield from zip(olds[len(olds) - end :], news[len(news) - end :], strict=True)
+
+
+FEW = 100
+"""The number of calls that are matched without shortcuts."""
 
 
 def _common_prefix(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
@@ -161,17 +202,17 @@ def _aligned_between(
 
 def _between(old: Sequence[Entry], new: Sequence[Entry], olds: list[int], news: list[int]) -> Iterator[Pair]:
     def work(entry: Entry) -> Hashable:
-        return entry["op"], entry["phase"], entry["flops"], _shapes(entry["output_shapes"])
+        return class_of(entry["op"]), entry["phase"], entry["flops"], _in_any_layout(entry["output_shapes"])
 
     def operator(entry: Entry) -> Hashable:
-        return entry["op"], entry["phase"], _output_size(entry)
+        return class_of(entry["op"]), entry["phase"], _output_size(entry), entry["macs"]
 
     # Among equal calls the last ones match, because the first ones can be parts of a decomposed product, e.g. its bias.
     last_first = [*aligned(old, new, olds[::-1], news[::-1], work)]
     for some_olds, some_news in _split_at_pairs(reversed(last_first)):
         if len(some_olds) == len(some_news) == 1:
             before, after = old[some_olds[0]], new[some_news[0]]
-            are_equal = _shapes(before["output_shapes"]) == _shapes(after["output_shapes"])
+            are_equal = _in_any_layout(before["output_shapes"]) == _in_any_layout(after["output_shapes"])
             if are_equal and are_related(before, after):
                 yield some_olds[0], some_news[0]
                 continue
@@ -212,6 +253,11 @@ def _work(entry: Entry) -> tuple[Hashable, ...]:
 
 def _shapes(shapes: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
     return tuple(tuple(shape) for shape in shapes)
+
+
+def _in_any_layout(shapes: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
+    # NCHW and NHWC have the same sizes; a matrix is a map of one position.
+    return tuple(tuple(sorted((size for size in shape if size != 1), key=str)) for shape in shapes)
 
 
 def _output_size(entry: Entry) -> Dim:
@@ -701,16 +747,85 @@ Calls: TypeAlias = "tuple[Entry | None, Entry | None]"
 """Matching calls; None stands for a missing counterpart."""
 
 
+class Recipe(NamedTuple):
+    """How a format without an operator writes it.
+
+    Attributes:
+        core: the operators that all of it has, in order.
+        beside: operators that may be before and between them.
+        tail: operators that may follow.
+        is_learned: whether any of them may have parameters.
+    """
+
+    core: tuple[str, ...]
+    beside: frozenset[str] = frozenset()
+    tail: frozenset[str] = frozenset()
+    is_learned: bool = True
+
+    def found(self, entries: Sequence[Entry], start: int) -> Sequence[int]:
+        """Return the places of the calls, from ``start`` on, that are one operator; none if they are not."""
+        places, left = [], [*self.core]
+        for i in range(start, len(entries)):
+            op, is_learned = entries[i]["op"], entries[i]["n_params"] != 0
+            if left and op == left[0] and (self.is_learned or not is_learned):
+                left.pop(0)
+            elif op not in (self.beside if left else self.tail) or (is_learned and not self.is_learned):
+                break
+            places.append(i)
+        return () if left else places
+
+
+_ARITHMETIC = frozenset(("add", "cast", "div", "mul", "pow", "sub"))
+_MASKING = _ARITHMETIC | {"isnan", "where", "equal", "logical_not"}
+_SCALE = frozenset(("add", "mul"))
+
+RECIPES: Mapping[str, tuple[Recipe, ...]] = {
+    "attention": (Recipe(("matmul", "softmax", "matmul"), _MASKING, is_learned=False),),
+    "gelu": (Recipe(("erf",), _ARITHMETIC, _ARITHMETIC), Recipe(("tanh",), _ARITHMETIC, _ARITHMETIC)),
+    "silu": (Recipe(("sigmoid", "mul")),),
+    "hard_swish": (Recipe(("hard_sigmoid", "mul")), Recipe(("clip", "mul"), _ARITHMETIC, frozenset(("div", "mul")))),
+    "layer_norm": (
+        Recipe(("mean_variance_norm",), tail=_SCALE),
+        Recipe(("reduce_mean", "sub", "reduce_mean"), _ARITHMETIC, _ARITHMETIC | {"sqrt", "rsqrt"}),
+    ),
+    "rms_norm": (Recipe(("reduce_mean",), _ARITHMETIC, _ARITHMETIC | {"sqrt", "rsqrt"}),),
+    "batch_norm": (Recipe(("mul", "add")), Recipe(("sub", "mul", "add"), _ARITHMETIC)),
+}
+"""What formats write for operators that they lack."""
+
+
+class Conversion(NamedTuple):
+    """One change that a conversion made.
+
+    Attributes:
+        what: see :class:`ConversionChange`.
+        old: calls before the conversion.
+        new: calls after the conversion.
+        into: the product into which they were folded; empty for other changes.
+    """
+
+    what: str
+    old: Sequence[Entry]
+    new: Sequence[Entry]
+    into: str = ""
+
+    def amount(self, name: str) -> Delta:
+        """Return a cost of all its calls before and after."""
+        return Delta(*(sum(entry[name] for entry in side) for side in (self.old, self.new)))
+
+
 class ConversionChange(NamedTuple):
     """One kind of change that a conversion made.
 
     Attributes:
         what: ``became`` (the operators were replaced by others), ``folded`` (a scale or shift right after a matrix
-            product with unchanged MACs), ``dropped`` or ``added``.
+            product with unchanged MACs), ``dropped``, ``added`` or ``changed`` (the operator is the same and costs
+            more or less).
         old: operators before the conversion.
         new: operators after the conversion.
         times: number of changes of this kind.
-        flops, mrw: FLOPs and bytes of all changes of this kind together.
+        flops, mrw, macs: FLOPs, bytes and MACs of all changes of this kind together.
+        into: the products into which operators were folded.
     """
 
     what: str
@@ -719,56 +834,225 @@ class ConversionChange(NamedTuple):
     times: int
     flops: Delta
     mrw: Delta
+    macs: Delta = Delta(0, 0)
+    into: str = ""
+
+    @property
+    def is_renamed(self) -> bool:
+        """Whether an operator became that with another name, and nothing else."""
+        one = [class_of(op) for op in (*self.old, *self.new)]
+        return self.what == "became" and len(self.old) == len(self.new) == 1 and one[0] == one[1]
+
+    @property
+    def text(self) -> str:
+        """The change in words: ``20 batch_norm folded into conv``."""
+        old, new = (listed_once(side) for side in (self.old, self.new))
+        adds = "add their bias in a call of its own"
+        if self.what == "folded":
+            return f"{self.times} {old} folded into {self.into}" + f", which {adds}" * bool(new)
+        if self.what == "became" and self.new[1:] == ("add",) and self.new[:1] == self.old:
+            return f"{self.times} {old} {adds}"
+        if self.what == "became":
+            return f"{self.times} × {old} became {new}" if len(self.old) > 1 else f"{self.times} {old} became {new}"
+        return f"{self.times} {old or new} {self.what}"
 
 
-def conversion_changes(pairs: Sequence[Calls]) -> list[ConversionChange]:
-    """Return the changes of a conversion, one per kind, in order of first appearance, from pairs in order."""
-    changes: dict[tuple[str, tuple[str, ...], tuple[str, ...]], ConversionChange] = {}
-    for what, olds, news in _changes(pairs):
-        key = what, tuple(entry["op"] for entry in olds), tuple(entry["op"] for entry in news)
-        earlier = changes.get(key, ConversionChange(*key, 0, Delta(0, 0), Delta(0, 0)))
-        flops, mrw = (
-            Delta(total.old + sum(e[metric] for e in olds), total.new + sum(e[metric] for e in news))
-            for metric, total in (("flops", earlier.flops), ("mrw", earlier.mrw))
+MOST_KINDS = 8
+"""The maximum number of changes of a conversion in a sentence."""
+
+
+def conversion_in_words(changes: Sequence[ConversionChange], old: ReportData, new: ReportData) -> list[str]:
+    """Return sentences on what a conversion to another framework did; none if nothing is different."""
+    lines = []
+    written = [each.text for each in changes if each.what in ("folded", "became") and not each.is_renamed]
+    if written:
+        more = len(written) - MOST_KINDS
+        lines.append("; ".join([*written[:MOST_KINDS], *[f"{more} more kinds of change (Conversion)"] * (more > 0)]))
+    renamed = [f"{each.times} {each.old[0]} ({each.new[0]})" for each in changes if each.is_renamed]
+    if renamed:
+        lines.append(f"with another name: {', '.join(renamed)}")
+    for what in ("added", "dropped"):
+        alone = [each for each in changes if each.what == what]
+        if alone:
+            shown = listed((each.times, (each.old or each.new)[0]) for each in alone)
+            moved = readable(sum(each.mrw.difference for each in alone), "bytes", signed=True)
+            n_views = _viewed(new if what == "dropped" else old, alone)
+            views = f"; {n_views} of them {'are' if what == 'dropped' else 'were'} views, which cost nothing"
+            lines.append(f"{what}: {shown} ({moved}){views * bool(n_views)}")
+    for what, find in (("weights", _weights_by_dtype), ("values", _values_by_dtype)):
+        sides = [find(report) for report in (old, new)]
+        before, after = (max(side, key=lambda dtype: side[dtype], default="") for side in sides)
+        if before != after and before and after:
+            nbytes = [readable(sum(side.values()), "bytes") for side in sides]
+            lines.append(f"{what} in {after} instead of {before}: {nbytes[1]} instead of {nbytes[0]}")
+    return lines
+
+
+VIEWS: Mapping[str, tuple[str, ...]] = {
+    "transpose": ("permute", "transpose", "t", "mT", "movedim", "swapaxes"),
+    "slice": ("slice", "narrow", "split", "chunk"),
+    "gather": ("select", "index"),
+    "broadcast_to": ("expand", "broadcast_to"),
+}
+"""The views of PyTorch that other frameworks copy, by the operator that does."""
+
+
+def _viewed(report: ReportData, changes: Iterable[ConversionChange]) -> int:
+    # How many of the calls of some changes cost nothing in a report, where they are views.
+    free = Counter(entry["type"] for entry in report.ledger.entries.values() if is_free(entry))
+    counts: Counter[str] = Counter()
+    for each in changes:
+        counts[(each.old or each.new)[0]] += each.times
+    return sum(min(count, sum(free[view] for view in VIEWS.get(op, ()))) for op, count in counts.items())
+
+
+def conversion_of_macs(changes: Iterable[ConversionChange]) -> str:
+    """Return what adds up to the difference of the MACs; empty if they are equal in every change."""
+    parts = [f"{each.text} ({exact(each.macs.difference, signed=True)})" for each in changes if not each.macs.equal]
+    return f"the difference in MACs: {'; '.join(parts)}" if parts else ""
+
+
+def _weights_by_dtype(report: ReportData) -> Counter[str]:
+    # Bytes; a shared weight counts once.
+    weights = {
+        identity: tensor
+        for call in report.trace.calls
+        for identity, tensor in zip(call.inputs, call.layer.inputs.values(), strict=False)
+        if tensor.role == "param" and not is_symbolic(tensor.nbytes)
+    }
+    found: Counter[str] = Counter()
+    for tensor in weights.values():
+        found[tensor.dtype] += tensor.nbytes
+    return found
+
+
+def _values_by_dtype(report: ReportData) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for call in report.trace.calls:
+        for tensor in call.layer.outputs:
+            if not is_symbolic(call.times * tensor.nbytes):
+                found[tensor.dtype] += call.times * tensor.nbytes
+    return found
+
+
+def listed_once(ops: Sequence[str]) -> str:
+    """Return operators, each once with how often it is there: ``2 mul, softmax``."""
+    return ", ".join(f"{count} {op}" if count > 1 else op for op, count in Counter(ops).items())
+
+
+def conversion_changes(conversions: Iterable[Conversion]) -> list[ConversionChange]:
+    """Return the changes of a conversion, one per kind, in order of first appearance."""
+    changes: dict[Hashable, ConversionChange] = {}
+    for each in conversions:
+        names = [tuple(entry["op"] for entry in side) for side in (each.old, each.new)]
+        key = each.what, *(tuple(sorted(side)) for side in names), each.into
+        none = Delta(0, 0)
+        one = changes.get(key) or ConversionChange(each.what, names[0], names[1], 0, none, none, none, each.into)
+        flops, mrw, macs = (
+            Delta(total.old + more.old, total.new + more.new)
+            for total, more in ((getattr(one, name), each.amount(name)) for name in ("flops", "mrw", "macs"))
         )
-        changes[key] = ConversionChange(*key, earlier.times + 1, flops, mrw)
+        changes[key] = one._replace(times=one.times + 1, flops=flops, mrw=mrw, macs=macs)
     return list(changes.values())
 
 
-def _changes(pairs: Sequence[Calls]) -> Iterator[tuple[str, Sequence[Entry], Sequence[Entry]]]:
+def conversions(pairs: Sequence[Calls]) -> Iterator[Conversion]:
+    """Yield the changes of a conversion, from matched calls in order; together they are all that differs."""
     olds: list[Entry] = []
     news: list[Entry] = []
-    preceding: Entry | None = None
+    head: Calls = (None, None)
     for old, new in [*pairs, (None, None)]:
-        same_operator = old is not None and new is not None and old["op"] == new["op"]
-        # A change is the run of added and removed calls between two matching pairs. A pair with different operators
-        # belongs to the change itself.
-        is_pair = (old is None) == (new is None)
-        if is_pair:
-            yield from _classified(preceding, olds, news)
-            olds, news = [], []
-        if same_operator:
-            preceding = new
+        # A change is the run of added and removed calls between two matching pairs that compute.
+        if old is not None and new is not None and only_moves(old) and only_moves(new):
+            yield from _differing([old], [new])
+        elif (old is None) == (new is None):
+            yield from _explained(head, olds, news)
+            olds, news, head = [], [], (old, new)
         else:
             olds += [old] if old is not None else []
             news += [new] if new is not None else []
 
 
-def _classified(
-    preceding: Entry | None, olds: Sequence[Entry], news: Sequence[Entry]
-) -> Iterator[tuple[str, Sequence[Entry], Sequence[Entry]]]:
+def _explained(head: Calls, olds: list[Entry], news: list[Entry]) -> Iterator[Conversion]:
+    old, new = head
+    into = new["op"] if new is not None and new["op"] in FOLD_INTO else ""
+    if old is not None and new is not None:
+        sides = [old], [new]
+        for own, other, left in ((old, new, news), (new, old, olds)) if into else ():
+            # The addition of a bias is a call of its own on one side.
+            place = next((i for i, entry in enumerate(left) if not only_moves(entry)), 0)
+            if _adds_bias(own, other, left[place:]) and not (left is news and olds and olds[0]["op"] == "batch_norm"):
+                sides[left is news].append(left.pop(place))
+        yield from _differing(*sides)
+    if into and olds and olds[0]["op"] == "batch_norm" and not _written(olds[0], news):
+        bias = [news.pop(0)] if news and news[0]["op"] == "add" else []
+        yield Conversion("folded", [olds.pop(0)], bias, into)
+    # Calls that only move data do not become calls that compute, nor the reverse.
+    for moves in (False, True):
+        yield from _replacements(into, *([e for e in entries if only_moves(e) is moves] for entries in (olds, news)))
+
+
+def _differing(olds: Sequence[Entry], news: Sequence[Entry]) -> Iterator[Conversion]:
+    if [entry["op"] for entry in olds] != [entry["op"] for entry in news]:
+        yield Conversion("became", olds, news)
+    elif any(olds[0][name] != news[0][name] for name in ("flops", "mread", "mwrite")):
+        yield Conversion("changed", olds, news)
+
+
+def _adds_bias(product: Entry, other: Entry, left: Sequence[Entry]) -> bool:
+    if not left or left[0]["op"] != "add" or _output_size(left[0]) != _output_size(other):
+        return False
+    n_params = product["n_params"] - other["n_params"]
+    return bool(product["op"] != other["op"] or n_params == left[0]["n_params"] != 0)
+
+
+def _replacements(into: str, olds: list[Entry], news: list[Entry]) -> Iterator[Conversion]:
+    for entry in [*olds]:
+        if found := _written(entry, news):
+            olds.remove(entry)
+            yield Conversion("became", [entry], _taken(news, found))
+    for entry in [*news]:
+        if found := _written(entry, olds):
+            news.remove(entry)
+            yield Conversion("became", _taken(olds, found), [entry])
+    for side, other in ((olds, news), (news, olds)):
+        for entry in [*side]:
+            if found := _split(entry, other):
+                at = side.index(entry)
+                is_biased = [each["op"] for each in side[at + 1 : at + 2]] == ["add"] and side[at + 1]["n_params"] != 0
+                whole, parts = _taken(side, range(at, at + 1 + is_biased)), _taken(other, found)
+                yield Conversion("became", *((whole, parts) if side is olds else (parts, whole)))
     if olds and news:
-        # Calls that only move data do not become calls that compute, nor the reverse.
-        for moves in (False, True):
-            some_olds, some_news = ([e for e in entries if only_moves(e) is moves] for entries in (olds, news))
-            if some_olds and some_news:
-                yield "became", some_olds, some_news
-            else:
-                yield from _classified(preceding, some_olds, some_news)
+        yield Conversion("became", olds, news)
         return
     for entry in olds:
-        is_folded = preceding is not None and preceding["op"] in FOLD_INTO and entry["op"] in FOLDABLE
-        yield "folded" if is_folded else "dropped", [entry], []
-        preceding = preceding if is_folded else None
+        is_folded = into and entry["op"] in FOLDABLE
+        yield Conversion("folded" if is_folded else "dropped", [entry], [], into if is_folded else "")
+        into = into if is_folded else ""
     for entry in news:
-        yield "added", [], [entry]
+        yield Conversion("added", [], [entry])
+
+
+def _taken(entries: list[Entry], places: Sequence[int]) -> list[Entry]:
+    taken = [entries[i] for i in places]
+    entries[:] = [entry for i, entry in enumerate(entries) if i not in places]
+    return taken
+
+
+def _written(entry: Entry, others: Sequence[Entry]) -> Sequence[int]:
+    # The places of the calls that a format writes for an operator; none if it does not.
+    ways = (recipe.found(others, i) for recipe in RECIPES.get(entry["op"], ()) for i in range(len(others)))
+    return next(filter(None, ways), ())
+
+
+def _split(entry: Entry, others: Sequence[Entry]) -> Sequence[int]:
+    # Products that together are one: the query, key and value of attention.
+    places: list[int] = []
+    macs: Dim = 0
+    for i, other in enumerate(others):
+        if class_of(other["op"]) == class_of(entry["op"]) and other["macs"] != 0:
+            places.append(i)
+            macs = macs + other["macs"]
+            if macs == entry["macs"]:
+                return places
+    return ()
