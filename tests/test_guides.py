@@ -42,10 +42,10 @@ COMPARED = theirs((ROOT / "docs" / "coming_from.md").read_text(encoding="utf-8")
 
 
 def marked(page):
-    """Return a page as the parameter of a test that needs the frameworks that the page imports."""
-    imported = set(
-        re.findall(r"^(?:import|from) (torch|onnx|chainer)\b", page.read_text(encoding="utf-8"), re.MULTILINE)
-    )
+    """Return a page as the parameter of a test that needs the frameworks that the page imports, or exports to."""
+    text = page.read_text(encoding="utf-8")
+    imported = set(re.findall(r"^(?:import|from) (torch|onnx|chainer)\b", text, re.MULTILINE))
+    imported |= {"onnx"} if "torch.onnx.export(" in text else set()
     frontends = {"pytorch", *({"torch": "pytorch"}.get(name, name) for name in imported)}
     return pytest.param(page, id=page.stem, marks=pytest.mark.frontend(*sorted(frontends)))
 

@@ -58,8 +58,8 @@ exit codes: 0 success, 1 model error (with --exit-code also a difference), 2 usa
 DIFF_FILES = (".html", ".json", ".md", ".tex", *SAVED)
 """Suffixes of the file of ``--output``."""
 
-ON_SCREEN = 4
-"""The rows of each table on a screen."""
+ON_SCREEN = 6
+"""The rows of each table on a screen: the totals are all there."""
 
 
 def diff_parser() -> argparse.ArgumentParser:

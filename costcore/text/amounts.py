@@ -135,6 +135,15 @@ def readable(value: Any, kind: str, n_digits: int = 3, signed: bool = False) -> 
     return f"{_plus(value, signed)}{scaled(value, prefix, base, n_digits)} {unit}".rstrip()
 
 
+def brief(value: Any, kind: str, signed: bool = False) -> str:
+    """Return ``value`` as :func:`readable` does; large numbers of an expression are rounded: ``313.3 M*batch``."""
+    text = readable(value, kind, signed=signed)
+    if not is_symbolic(value):
+        return text
+    rounded = re.sub(r"(?<!\^)\b[0-9]{5,}\b", lambda number: short(int(number[0]), kind), text)
+    return rounded.removesuffix(" B") if "iB" in rounded else rounded
+
+
 SIGNIFICANT = 4
 """The digits of :func:`short`."""
 

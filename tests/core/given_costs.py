@@ -40,7 +40,9 @@ def relu(module: str, width: int = 4, **more: Any) -> Step:
     return Step("relu", module, add=width, mread=4 * width, mwrite=4 * width, shape=(1, width), **more)
 
 
-def net(*steps: Step, framework: str = "", fma_1flop: bool = True, layout: str = "framework") -> Report:
+def net(
+    *steps: Step, framework: str = "", fma_1flop: bool = True, layout: str = "framework", dtype: str = "float32"
+) -> Report:
     """The report of these calls; each reads the output of the previous one."""
     recorder = Recorder()
     if framework:
@@ -51,9 +53,9 @@ def net(*steps: Step, framework: str = "", fma_1flop: bool = True, layout: str =
         for name, size in step.weights.items():
             if name not in ids:
                 ids[name] = recorder.parameter(size)
-        inputs = {"x": Tensor(step.shape)}
-        inputs |= {f"w{n}": Tensor((size,), role="param") for n, size in enumerate(step.weights.values())}
-        layer = recorder.intern(Layer(step.op, inputs, [Tensor(step.shape)], step.settings))
+        inputs = {"x": Tensor(step.shape, dtype)}
+        inputs |= {f"w{n}": Tensor((size,), dtype, "param") for n, size in enumerate(step.weights.values())}
+        layer = recorder.intern(Layer(step.op, inputs, [Tensor(step.shape, dtype)], step.settings))
         parameters = tuple(ids[name] for name in step.weights)
         output = recorder.new_id()
         call = Call(

@@ -21,7 +21,6 @@ from costcore.studies.comparisons.data import (
     MemoryComparison,
     cells,
     counts_of,
-    in_table,
     memory_sections,
     rows_of,
     texts,
@@ -45,7 +44,7 @@ from costcore.tables.pictures import Picture, Theme, bars_of
 from costcore.tables.quantity import numeric, quantity
 from costcore.tables.renderers import in_terminal, rendered, terminal_width
 from costcore.tables.result import Result, Table
-from costcore.text.amounts import Formatted, attribute_text, exact, jsonable, readable, short
+from costcore.text.amounts import Formatted, attribute_text, brief, exact, jsonable, readable, short
 from costcore.text.output import Column, Target, encodable, escaped, printable, save, writable
 
 MATCHINGS = ("module", "order")
@@ -378,7 +377,7 @@ def _units(unit: str) -> list[Column]:
 def _amounts(flops: Delta, mrw: Delta) -> dict[str, Formatted]:
     amounts = {"flops": (flops, "flops"), "bytes": (mrw, "bytes")}
     return {
-        name: Formatted(delta.difference, in_table(delta.difference, kind, signed=True))
+        name: Formatted(delta.difference, brief(delta.difference, kind, signed=True))
         for name, (delta, kind) in amounts.items()
     }
 
@@ -429,7 +428,7 @@ def to_comment(comparison: ComparisonData) -> str:
         lines.append(f"| {titles[key]} | {' | '.join(cells)} | {change}{_ratio(delta) if change else ''} |")
     if comparison.by == "module":
         lines += _modules(comparison)
-    notes = [*comparison.missing, *comparison.notes]
+    notes = [*comparison.changes_in_words, *comparison.missing, *comparison.notes]
     lines += ["", *(f"- {escaped(note)}" for note in notes[:MOST_NOTES])] if notes else []
     if len(notes) > MOST_NOTES:
         lines.append(f"- … and {len(notes) - MOST_NOTES} more remarks")
@@ -574,8 +573,9 @@ def to_html(comparison: ComparisonData, title: str = "", made: str = "") -> str:
 def _badge(comparison: ComparisonData) -> str:
     if comparison.equal:
         return '<span class="badge good">✓ no call differs</span>'
-    counts = [(len(getattr(comparison, change)), change) for change in ("added", "removed", "changed")]
-    changes = ", ".join(f"{exact(count)} {change}" for count, change in counts if count)
+    made = Counter(each.what for each in comparison.conversions)
+    counts = made or {name: len(getattr(comparison, name)) for name in ("added", "removed", "changed")}
+    changes = ", ".join(f"{exact(count)} {change}" for change, count in counts.items() if count)
     return f'<span class="badge bad">calls: {changes}</span>'
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from costcore.analyses.memory.live_memory import Memory
 from costcore.errors import CostError
 from costcore.ledger.ledger import mode_of, n_assumptions, not_counted
 from costcore.ledger.modules import path_and_parents
-from costcore.numbers import Dim, is_symbolic
+from costcore.numbers import Dim
 from costcore.reports.data import ReportData
 from costcore.studies.comparisons.matching import (
     COMPARED,
@@ -37,7 +36,7 @@ from costcore.studies.comparisons.matching import (
 from costcore.tables.answer import Content
 from costcore.tables.quantity import AMOUNTS, Quantity, quantity
 from costcore.tables.result import Result, Table
-from costcore.text.amounts import Formatted, exact, readable, short
+from costcore.text.amounts import Formatted, brief, exact, readable
 from costcore.text.output import Column, encodable
 from costcore.trace.call import Call
 from costcore.trace.run import KINDS
@@ -175,6 +174,13 @@ class ComparisonData:
         """The kinds of change of a conversion."""
         return conversion_changes(self.conversions)
 
+    @cached_property
+    def changes_in_words(self) -> list[str]:
+        """What a tool or a conversion to another framework did to the operators."""
+        if self.is_of_one_framework:
+            return [*filter(None, [in_words(self.old, self.new, self.kinds)])]
+        return conversion_in_words(self.conversion, self.old, self.new)
+
     @property
     def is_of_one_framework(self) -> bool:
         """Whether both reports are of one framework, so that a tool rewrote a graph."""
@@ -199,12 +205,10 @@ class ComparisonData:
         """The sentences of :attr:`summary` in Unicode."""
         totals, titles = self.totals, self.titles
         traffic = Delta(*(totals["mread"][side] + totals["mwrite"][side] for side in (0, 1)))
-        changes = self.conversion
         lines = [
-            *([] if self.is_of_one_framework else conversion_in_words(changes, *self._sides)),
-            *filter(None, [in_words(self.old, self.new, self.kinds) if self.is_of_one_framework else ""]),
+            *self.changes_in_words,
             _sentence(titles["macs"], totals["macs"]),
-            *filter(None, [conversion_of_macs(changes)]),
+            *filter(None, [conversion_of_macs(self.conversions)]),
             *(_sentence(titles[key], totals[key]) for key in ("flops", "n_params")),
             _sentence("bytes read and written", traffic),
         ]
@@ -459,20 +463,11 @@ def texts(*names: str) -> list[Column]:
 def cells(delta: Delta, kind: str) -> dict[str, Any]:
     """Return the old and the new amount of a cost of some kind, their difference and their ratio."""
     return {
-        "old": Formatted(delta.old, in_table(delta.old, kind)),
-        "new": Formatted(delta.new, in_table(delta.new, kind)),
-        "difference": Formatted(delta.difference, in_table(delta.difference, kind, signed=True)),
+        "old": Formatted(delta.old, brief(delta.old, kind)),
+        "new": Formatted(delta.new, brief(delta.new, kind)),
+        "difference": Formatted(delta.difference, brief(delta.difference, kind, signed=True)),
         "ratio": "" if delta.ratio is None else Formatted(delta.ratio, f"×{delta.ratio:.4f}"),
     }
-
-
-def in_table(value: Dim, kind: str, signed: bool = False) -> str:
-    """Return an amount as :func:`readable` does; large numbers of a formula are rounded: ``313.3 M*batch``."""
-    text = readable(value, kind, signed=signed)
-    if not is_symbolic(value):
-        return text
-    rounded = re.sub(r"(?<!\^)\b[0-9]{5,}\b", lambda n: short(int(n[0]), kind), text)
-    return rounded.removesuffix(" B") if "iB" in rounded else rounded
 
 
 def rows_of(head: Mapping[str, str], costs: Mapping[str, Delta], names: Mapping[str, str]) -> Iterator[dict[str, Any]]:

@@ -11,10 +11,10 @@ from difflib import SequenceMatcher
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from costcore.ir import BITS, prod
-from costcore.numbers import Dim, is_symbolic, share
+from costcore.numbers import Dim, is_symbolic, magnitude, share
 from costcore.reports.data import ReportData
 from costcore.tables.quantity import AMOUNTS
-from costcore.text.amounts import exact, readable
+from costcore.text.amounts import brief, exact, readable
 from costcore.trace.call import Call
 
 Entry: TypeAlias = "Mapping[str, Any]"
@@ -847,11 +847,11 @@ class ConversionChange(NamedTuple):
     def text(self) -> str:
         """The change in words: ``20 batch_norm folded into conv``."""
         old, new = (listed_once(side) for side in (self.old, self.new))
-        adds = "add their bias in a call of its own"
+        biased = "is a call of its own"
         if self.what == "folded":
-            return f"{self.times} {old} folded into {self.into}" + f", which {adds}" * bool(new)
+            return f"{self.times} {old} folded into {self.into}" + f", whose bias {biased}" * bool(new)
         if self.what == "became" and self.new[1:] == ("add",) and self.new[:1] == self.old:
-            return f"{self.times} {old} {adds}"
+            return f"the bias of {self.times} {old} {biased}"
         if self.what == "became":
             return f"{self.times} × {old} became {new}" if len(self.old) > 1 else f"{self.times} {old} became {new}"
         return f"{self.times} {old or new} {self.what}"
@@ -868,14 +868,17 @@ def conversion_in_words(changes: Sequence[ConversionChange], old: ReportData, ne
     if written:
         more = len(written) - MOST_KINDS
         lines.append("; ".join([*written[:MOST_KINDS], *[f"{more} more kinds of change (Conversion)"] * (more > 0)]))
-    renamed = [f"{each.times} {each.old[0]} ({each.new[0]})" for each in changes if each.is_renamed]
-    if renamed:
-        lines.append(f"with another name: {', '.join(renamed)}")
+    renamed = [each for each in changes if each.is_renamed]
+    quantized = [each for each in renamed if _unquantized(each.new[0]) != each.new[0]]
+    if quantized:
+        lines.append(f"quantized: {listed((each.times, each.old[0]) for each in quantized)}")
+    if others := [f"{each.times} {each.old[0]} ({each.new[0]})" for each in renamed if each not in quantized]:
+        lines.append(f"with another name: {', '.join(others)}")
     for what in ("added", "dropped"):
         alone = [each for each in changes if each.what == what]
         if alone:
             shown = listed((each.times, (each.old or each.new)[0]) for each in alone)
-            moved = readable(sum(each.mrw.difference for each in alone), "bytes", signed=True)
+            moved = brief(sum(each.mrw.difference for each in alone), "bytes", signed=True)
             n_views = _viewed(new if what == "dropped" else old, alone)
             views = f"; {n_views} of them {'are' if what == 'dropped' else 'were'} views, which cost nothing"
             lines.append(f"{what}: {shown} ({moved}){views * bool(n_views)}")
@@ -906,10 +909,29 @@ def _viewed(report: ReportData, changes: Iterable[ConversionChange]) -> int:
     return sum(min(count, sum(free[view] for view in VIEWS.get(op, ()))) for op, count in counts.items())
 
 
-def conversion_of_macs(changes: Iterable[ConversionChange]) -> str:
-    """Return what adds up to the difference of the MACs; empty if they are equal in every change."""
-    parts = [f"{each.text} ({exact(each.macs.difference, signed=True)})" for each in changes if not each.macs.equal]
-    return f"the difference in MACs: {'; '.join(parts)}" if parts else ""
+MOST_PRODUCTS = 3
+"""The maximum number of calls in the sentence on the difference of MACs."""
+
+
+def conversion_of_macs(conversions: Iterable[Conversion]) -> str:
+    """Return the calls that add up to the difference of the MACs, the largest first; empty if each has the same."""
+    found = [(each, each.amount("macs")) for each in conversions]
+    found = [(each, macs) for each, macs in found if not macs.equal]
+    found.sort(key=lambda pair: abs(magnitude(pair[1].difference)), reverse=True)
+    parts = [f"{_product_text(each)} ({exact(macs.difference, signed=True)})" for each, macs in found[:MOST_PRODUCTS]]
+    if rest := found[MOST_PRODUCTS:]:
+        parts.append(f"{len(rest)} more calls ({exact(sum(macs.difference for _, macs in rest), signed=True)})")
+    return f"the difference in MACs: {', '.join(parts)}" if parts else ""
+
+
+def _product_text(each: Conversion) -> str:
+    entry = next(entry for entry in (*each.old, *each.new) if entry["macs"] != 0)
+    name = f"{entry['op']} {entry['module']}".rstrip()
+    if not (each.old and each.new):
+        return f"{name} {each.what}"
+    pairs = zip(each.old[0]["input_shapes"], each.new[0]["input_shapes"], strict=False)
+    sizes = (f"{a} → {b}" for a, b in pairs if _in_any_layout([a]) != _in_any_layout([b]))
+    return f"{name} {next(sizes, '')}".rstrip()
 
 
 def _weights_by_dtype(report: ReportData) -> Counter[str]:
@@ -975,18 +997,22 @@ def conversions(pairs: Sequence[Calls]) -> Iterator[Conversion]:
 
 def _explained(head: Calls, olds: list[Entry], news: list[Entry]) -> Iterator[Conversion]:
     old, new = head
-    into = new["op"] if new is not None and new["op"] in FOLD_INTO else ""
+    into = new["op"] if new is not None and class_of(new["op"]) in FOLD_INTO else ""
+    norms = olds[:1] if into and olds and olds[0]["op"] == "batch_norm" and not _written(olds[0], news) else []
+    olds = olds[len(norms) :]
     if old is not None and new is not None:
         sides = [old], [new]
         for own, other, left in ((old, new, news), (new, old, olds)) if into else ():
             # The addition of a bias is a call of its own on one side.
             place = next((i for i, entry in enumerate(left) if not only_moves(entry)), 0)
-            if _adds_bias(own, other, left[place:]) and not (left is news and olds and olds[0]["op"] == "batch_norm"):
+            if _adds_bias(own, other, left[place:]) and not (left is news and norms):
                 sides[left is news].append(left.pop(place))
+        is_fused = into and into != class_of(into)
+        if is_fused and olds and class_of(olds[0]["op"]) in LIMITS:
+            sides[0].append(olds.pop(0))
         yield from _differing(*sides)
-    if into and olds and olds[0]["op"] == "batch_norm" and not _written(olds[0], news):
-        bias = [news.pop(0)] if news and news[0]["op"] == "add" else []
-        yield Conversion("folded", [olds.pop(0)], bias, into)
+    if norms:
+        yield Conversion("folded", norms, [news.pop(0)] if news and news[0]["op"] == "add" else [], class_of(into))
     # Calls that only move data do not become calls that compute, nor the reverse.
     for moves in (False, True):
         yield from _replacements(into, *([e for e in entries if only_moves(e) is moves] for entries in (olds, news)))
@@ -995,7 +1021,9 @@ def _explained(head: Calls, olds: list[Entry], news: list[Entry]) -> Iterator[Co
 def _differing(olds: Sequence[Entry], news: Sequence[Entry]) -> Iterator[Conversion]:
     if [entry["op"] for entry in olds] != [entry["op"] for entry in news]:
         yield Conversion("became", olds, news)
-    elif any(olds[0][name] != news[0][name] for name in ("flops", "mread", "mwrite")):
+    elif any(
+        old[name] != new[name] for old, new in zip(olds, news, strict=True) for name in ("flops", "mread", "mwrite")
+    ):
         yield Conversion("changed", olds, news)
 
 
@@ -1022,8 +1050,9 @@ def _replacements(into: str, olds: list[Entry], news: list[Entry]) -> Iterator[C
                 is_biased = [each["op"] for each in side[at + 1 : at + 2]] == ["add"] and side[at + 1]["n_params"] != 0
                 whole, parts = _taken(side, range(at, at + 1 + is_biased)), _taken(other, found)
                 yield Conversion("became", *((whole, parts) if side is olds else (parts, whole)))
-    if olds and news:
-        yield Conversion("became", olds, news)
+    if news and (moved := [entry for entry in olds if entry["op"] not in CREATED]):
+        yield from (Conversion("dropped", [entry], []) for entry in olds if entry["op"] in CREATED)
+        yield from _differing(moved, news)
         return
     for entry in olds:
         is_folded = into and entry["op"] in FOLDABLE
@@ -1031,6 +1060,10 @@ def _replacements(into: str, olds: list[Entry], news: list[Entry]) -> Iterator[C
         into = into if is_folded else ""
     for entry in news:
         yield Conversion("added", [], [entry])
+
+
+CREATED = ("arange", "constant", "full")
+"""Operators that make values of nothing, which never become others."""
 
 
 def _taken(entries: list[Entry], places: Sequence[int]) -> list[Entry]:

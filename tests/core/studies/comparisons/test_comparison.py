@@ -376,3 +376,117 @@ def test_a_further_weight_of_that_size_is_not_a_tied_one():
     twice = [Step("linear", "m", 16, 16, 0, 80, 16, weights=weights)] * 2
     found = compare(net(*twice), net(*twice, Step("linear", "n", 16, 16, 0, 80, 16, weights={"b": 16})))
     assert found.notes == [], "one operator of one module runs twice"
+
+
+# Changes of a conversion in words.
+
+
+def plain(op, *shape, **more):
+    """Return an element-wise call: an operation per element of four bytes, read once and written."""
+    size = 4 if not shape else shape[-1] * shape[-2]
+    more = {"add": size, "mread": 4 * size, "mwrite": 4 * size, **more}
+    return Step(op, shape=shape or (1, 4), **more)
+
+
+def product(op, macs, *shape, biased=0, **more):
+    """Return a matrix product of 4 inputs with its weights, and a bias if it has one."""
+    weights = {f"{op}.{macs}.w": macs, **({f"{op}.{macs}.b": biased} if biased else {})}
+    return Step(op, macs=macs, fma=macs, mread=4 * (4 + macs + biased), mwrite=16, shape=shape, weights=weights, **more)
+
+
+def scores(macs, *shape):
+    """Return a matrix product of two activations."""
+    return Step("matmul", macs=macs, fma=macs, mread=8 * macs, mwrite=16, shape=shape)
+
+
+BIAS = plain("add", 1, 4, 8, 8, weights={"bias": 4})
+CONV, BIASED = product("conv", 36, 1, 4, 8, 8), product("conv", 36, 1, 4, 8, 8, biased=4)
+BATCH_NORM = plain("batch_norm", weights={"scale": 4})
+ATTENTION = Step("attention", macs=32, fma=32, mread=48, mwrite=16, shape=(1, 4))
+WRITTEN_OUT = (scores(16, 4, 4), plain("mul"), plain("softmax"), scores(16, 1, 4))
+PACKED, APART = product("linear", 48, 1, 12), product("linear", 16, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ([CONV, BATCH_NORM, plain("relu")], [BIASED, plain("relu")], ["1 batch_norm folded into conv"]),
+        (
+            [CONV, BATCH_NORM, plain("relu")],
+            [CONV, BIAS, plain("relu")],
+            ["1 batch_norm folded into conv, whose bias is a call of its own"],
+        ),
+        ([BIASED], [CONV, BIAS], ["the bias of 1 conv is a call of its own"]),
+        ([CONV, BIAS], [BIASED], ["1 × conv, add became conv"]),
+        (
+            [CONV, BATCH_NORM, plain("relu6")],
+            [product("fused_conv", 36, 1, 8, 8, 4, biased=4)],
+            ["1 × conv, relu6 became fused_conv; 1 batch_norm folded into conv"],
+        ),
+        ([CONV, plain("silu"), CONV], [CONV, plain("sigmoid"), plain("mul"), CONV], ["1 silu became sigmoid, mul"]),
+        ([CONV, plain("sigmoid"), plain("mul")], [CONV, plain("silu")], ["1 × sigmoid, mul became silu"]),
+        ([APART, ATTENTION], [APART, *WRITTEN_OUT], ["1 attention became 2 matmul, mul, softmax"]),
+        (
+            [PACKED, ATTENTION, CONV],
+            [APART, APART, APART, *WRITTEN_OUT, CONV],
+            ["1 attention became 2 matmul, mul, softmax; 1 linear became 3 linear"],
+        ),
+        ([CONV, plain("relu6")], [CONV, plain("clip")], ["with another name: 1 relu6 (clip)"]),
+        ([CONV, plain("relu")], [CONV, plain("quantized_relu")], ["quantized: 1 relu"]),
+        ([CONV], [plain("cast", add=0), CONV], ["added: 1 cast (+32 B)"]),
+        ([CONV, plain("tanh")], [CONV], ["dropped: 1 tanh (-32 B)"]),
+        ([CONV, plain("view", add=0, mread=0, mwrite=0, type="permute")], [CONV, plain("transpose", add=0)],
+         ["added: 1 transpose (+32 B); 1 of them were views, which cost nothing"]),
+        (
+            [CONV, plain("add", 8, 6)],
+            [CONV, plain("add", 6, 8)],  # in another layout
+            [],
+        ),
+    ],
+)  # fmt: skip
+def test_a_conversion_in_words(old, new, words):
+    found = compare(net(*old, framework="torch"), net(*new, framework="onnx"))
+    assert found.summary[: len(words) + 1] == [*words, f"MACs: equal, {found.totals['macs'].old}"]
+    for cost, totals in (("flops", ["flops"]), ("macs", ["macs"]), ("mrw", ["mread", "mwrite"])):
+        parts = sum(getattr(each, cost).difference for each in found.conversion)
+        assert parts == sum(found.totals[name].difference for name in totals)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            [CONV, dense("pooler", module="head")] if False else [CONV, dense("head")],
+            [CONV],
+            "linear head dropped (-16)",
+        ),
+        (
+            [CONV, APART],
+            [product("conv", 48, 1, 4, 8, 8), APART],
+            "conv (36,) → (48,) (+12)",
+        ),  # 3 channels, padded to 4
+        ([PACKED, CONV], [APART, CONV], "linear (1, 12) → (1, 4) (-32)"),
+    ],
+)
+def test_a_difference_of_macs_is_that_of_some_products(old, new, words):
+    found = compare(net(*old, framework="torch"), net(*new, framework="onnx"))
+    assert f"the difference in MACs: {words}" in found.summary
+
+
+def test_formulas_are_rounded_in_tables():
+    batch = Symbol("batch", integer=True, positive=True)
+    steps = [step._replace(add=300_774_272 * batch, mread=30_774_272 * batch + 4000) for step in (relu("a"), relu("b"))]
+    found = compare(net(steps[0], framework="torch"), net(*steps, framework="onnx"))
+    text = found.to_markdown()
+    assert "| FLOPs | 300.8 M\\*batch | 601.5 M\\*batch | +300.8 M\\*batch |" in text
+    assert "| bytes read | 29.35 MiB\\*batch + 4000 |" in text
+    assert "FLOPs: 300774272\\*batch → 601548544\\*batch" in text
+
+
+def test_dtypes_of_weights_and_values_are_compared():
+    """Two matrices of 16 elements, and four results of 4 elements."""
+    found = compare(net(*BLOCKS, framework="torch"), net(*BLOCKS, framework="onnx", dtype="float16"))
+    assert found.summary[:2] == [
+        "weights in float16 instead of float32: 64 B instead of 128 B",
+        "values in float16 instead of float32: 32 B instead of 64 B",
+    ]
