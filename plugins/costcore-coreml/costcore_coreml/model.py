@@ -324,7 +324,7 @@ def _function(function: Message) -> Block:
 
 
 def _named_types(owner: Message, number: int) -> list[tuple[str, TypeInfo]]:
-    return [(each.text(1), each.made(2, _type)[-1] if each.has(2) else NO_TENSOR) for each in owner.all(number)]
+    return [(name, owner.made(span, _type)) for name, span in owner.entries(number)]
 
 
 def _block(block: Message, inputs: Sequence[tuple[str, TypeInfo]] | None = None, depth: int = 0) -> Block:
@@ -337,16 +337,19 @@ def _block(block: Message, inputs: Sequence[tuple[str, TypeInfo]] | None = None,
 def _operation(operation: Message, depth: int) -> Operation:
     """Return an operation; what constants state as attributes are operands, too."""
     outputs = _named_types(operation, 3)
-    inputs: dict[str, list[str | GraphValue]] = {
-        name: [each if isinstance(each, str) else _constant_value(*each) for each in given]
-        for name, given in operation.made(2, _argument)
-    }
-    name = ""
-    for key, value in operation.made(5, _attribute):
-        if key == "name":
-            name = str((value[2] or ("",))[0])
+    inputs: dict[str, list[str | GraphValue]] = {}
+    for key, span in operation.entries(2):
+        if text := operation.only_text(span, *OF_ARGUMENT):
+            inputs[key] = [text]
         else:
-            inputs.setdefault(key, [_constant_value(*value)])
+            given = operation.made(span, _argument)
+            inputs[key] = [each if isinstance(each, str) else _constant_value(*each) for each in given]
+    name = ""
+    for key, span in operation.entries(5):
+        if key == "name":
+            name = operation.only_text(span, *OF_VALUE) or str((operation.made(span, _constant)[2] or ("",))[0])
+        else:
+            inputs.setdefault(key, [_constant_value(*operation.made(span, _constant))])
     blocks = [_block(each, None, depth + 1) for each in operation.all(4)]
     return Operation(operation.text(1), name, inputs, outputs, blocks)
 
@@ -375,17 +378,17 @@ Constant: TypeAlias = "tuple[tuple[int, ...], str, tuple[Any, ...] | None]"
 """Shape, type of elements, and elements of a constant if it is small."""
 
 
-def _argument(entry: Message) -> tuple[str, list[str | Constant]]:
-    return entry.text(1), [each.text(1) if each.has(1) else _constant(each.one(2)) for each in entry.one(2).all(1)]
+OF_ARGUMENT, OF_VALUE = (0x0A, 0x0A), (0x1A, 0x0A, 0x22, 0x0A)
+"""The tags around the name in an argument that is one value, and around the text in a constant that is one."""
 
 
-def _attribute(entry: Message) -> tuple[str, Constant]:
-    return entry.text(1), _constant(entry.one(2))
+def _argument(argument: Message) -> list[str | Constant]:
+    return [each.text(1) if each.has(1) else _constant(each.one(2)) for each in argument.all(1)]
 
 
 def _constant(value: Message) -> Constant:
     """Return a constant; small ones with their elements."""
-    kind = value.made(2, _type)[-1] if value.has(2) else NO_TENSOR
+    kind = value.made(value.span(2), _type)
     shape = tuple(size or 0 for size in kind.shape or ())
     is_small = value.has(3) and prod(shape) <= MOST_VALUES
     return shape, kind.dtype, _elements(value.one(3).one(1), kind.dtype) if is_small else None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
@@ -17,8 +17,14 @@ MOST_MESSAGES = 100_000
 MOST_VALUES = 1024
 """The most numbers of a list that are read: shapes, axes and paddings have a few."""
 
+NAME, CONTENT = 0x0A, 0x12
+"""The tags of the fields 1 and 2, if they are texts or messages."""
+
+Span: TypeAlias = tuple[int, int]
+"""Where a message begins and ends."""
+
 SHORT = 256
-"""Messages of fewer bytes are compared with each other: types and small constants are often the same."""
+"""Messages of at most so many bytes are compared with each other: types and small constants are often the same."""
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
@@ -116,36 +122,62 @@ class Message:
 
     def one(self, number: int) -> Message:
         """Return the message of a field; an empty one without the field."""
-        values = self._fields.get(number)
-        return Message(self._file, *(_span(values[-1]) if values else (0, 0)))
+        return Message(self._file, *self.span(number))
 
-    def made(self, number: int, make: Callable[[Message], T]) -> list[T]:
-        """Return what a function makes of the messages of a field; it is called once for short ones that are equal.
+    def named(self, number: int) -> dict[str, Message]:
+        """Return the entries of a map from names to messages."""
+        return {name: Message(self._file, *span) for name, span in self.entries(number)}
+
+    def entries(self, number: int) -> Iterator[tuple[str, Span]]:
+        """Yield the entries of a list of messages with a name and a message: the name, and where the message is.
 
         Raises:
             ValueError: if there are more than are read.
         """
-        values, found = self._fields.get(number, ()), []
+        values, content = self._fields.get(number, ()), self._file.content
         if len(values) > MOST_MESSAGES:
             raise ValueError(f"a list has more than {MOST_MESSAGES:,} entries")
         for start, end in map(_span, values):
-            key = make, bytes(self._file.content[start : min(end, start + SHORT)])
-            one = self._file.known.get(key) if end - start < SHORT else None
-            if one is None:
-                one = make(Message(self._file, start, end))
-                if end - start < SHORT:
-                    self._file.known[key] = one
-            found.append(one)
+            # Most have both fields in order, and lengths of one byte.
+            middle = start + 2 + content[start + 1] if 4 <= end - start < 0x80 else end
+            is_plain = middle + 1 < end and content[start] == NAME and content[middle] == CONTENT
+            if is_plain and middle + 2 + content[middle + 1] == end:
+                yield str(content[start + 2 : middle], "utf-8", "replace"), (middle + 2, end)
+            else:
+                entry = Message(self._file, start, end)
+                yield entry.text(1), entry.span(2)
+
+    def made(self, span: Span, make: Callable[[Message], T]) -> T:
+        """Return what a function makes of a message; it is called once for short ones that are equal."""
+        start, end = span
+        if end - start > SHORT:
+            return make(Message(self._file, start, end))
+        key = make, bytes(self._file.content[start:end])
+        found = self._file.known.get(key)
+        if found is None:
+            found = self._file.known[key] = make(Message(self._file, start, end))
         return found
 
-    def named(self, number: int) -> dict[str, Message]:
-        """Return the entries of a map from names to messages."""
-        return {entry.text(1): entry.one(2) for entry in self.all(number)}
+    def only_text(self, span: Span, *tags: int) -> str:
+        """Return the text at the end of a message in messages with some tags; empty if it is not at the end."""
+        (start, end), content = span, self._file.content
+        if end - start >= 0x80:
+            return ""
+        for tag in tags:
+            while start + 1 < end and content[start] != tag and content[start] & 7 == BYTES:
+                start += 2 + content[start + 1]
+            if start + 1 >= end or content[start] != tag or start + 2 + content[start + 1] != end:
+                return ""
+            start += 2
+        return str(content[start:end], "utf-8", "replace")
+
+    def span(self, number: int) -> Span:
+        """Return where the message of a field is; (0, 0) without it."""
+        return _span(self._fields.get(number, [(0, 0)])[-1])
 
     def raw(self, number: int) -> bytes:
         """Return the bytes of a field."""
-        values = self._fields.get(number)
-        start, end = _span(values[-1]) if values else (0, 0)
+        start, end = self.span(number)
         return bytes(self._file.content[start:end])
 
     def size(self, number: int) -> int:
