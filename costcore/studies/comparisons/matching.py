@@ -1035,21 +1035,16 @@ def _adds_bias(product: Entry, other: Entry, left: Sequence[Entry]) -> bool:
 
 
 def _replacements(into: str, olds: list[Entry], news: list[Entry]) -> Iterator[Conversion]:
-    for entry in [*olds]:
-        if found := _written(entry, news):
-            olds.remove(entry)
-            yield Conversion("became", [entry], _taken(news, found))
-    for entry in [*news]:
-        if found := _written(entry, olds):
-            news.remove(entry)
-            yield Conversion("became", _taken(olds, found), [entry])
-    for side, other in ((olds, news), (news, olds)):
-        for entry in [*side]:
-            if found := _split(entry, other):
-                at = side.index(entry)
-                is_biased = [each["op"] for each in side[at + 1 : at + 2]] == ["add"] and side[at + 1]["n_params"] != 0
-                whole, parts = _taken(side, range(at, at + 1 + is_biased)), _taken(other, found)
-                yield Conversion("became", *((whole, parts) if side is olds else (parts, whole)))
+    sides = ((olds, news), (news, olds)) if len(olds) * len(news) <= MOST_SEARCHED else ()
+    for find in (_written, _split):
+        for side, other in sides:
+            for entry in [*side]:
+                if found := find(entry, other):
+                    at = side.index(entry)
+                    bias = side[at + 1 : at + 2] if find is _split else []
+                    n_calls = 1 + ([each["op"] for each in bias] == ["add"] and bias[0]["n_params"] != 0)
+                    whole, parts = _taken(side, range(at, at + n_calls)), _taken(other, found)
+                    yield Conversion("became", *((whole, parts) if side is olds else (parts, whole)))
     if news and (moved := [entry for entry in olds if entry["op"] not in CREATED]):
         yield from (Conversion("dropped", [entry], []) for entry in olds if entry["op"] in CREATED)
         yield from _differing(moved, news)
@@ -1061,6 +1056,9 @@ def _replacements(into: str, olds: list[Entry], news: list[Entry]) -> Iterator[C
     for entry in news:
         yield Conversion("added", [], [entry])
 
+
+MOST_SEARCHED = 250_000
+"""The maximum product of the numbers of calls between two matches among which operators are searched."""
 
 CREATED = ("arange", "constant", "full")
 """Operators that make values of nothing, which never become others."""
@@ -1080,6 +1078,8 @@ def _written(entry: Entry, others: Sequence[Entry]) -> Sequence[int]:
 
 def _split(entry: Entry, others: Sequence[Entry]) -> Sequence[int]:
     # Products that together are one: the query, key and value of attention.
+    if entry["macs"] == 0:
+        return ()
     places: list[int] = []
     macs: Dim = 0
     for i, other in enumerate(others):

@@ -6,6 +6,7 @@ from sympy import Symbol
 
 from costcore import CostError, compare
 from tests.core.given_costs import Step, dense, net, relu
+from tests.work import at_most
 
 BLOCKS = (dense("a"), relu("a"), dense("b"), relu("b"))
 
@@ -471,6 +472,13 @@ def test_a_conversion_in_words(old, new, words):
 def test_a_difference_of_macs_is_that_of_some_products(old, new, words):
     found = compare(net(*old, framework="torch"), net(*new, framework="onnx"))
     assert f"the difference in MACs: {words}" in found.summary
+
+
+def test_many_calls_without_a_counterpart_take_little_time():
+    old, new = net(*[ATTENTION] * 1000, framework="torch"), net(*[plain("mul")] * 1000, framework="onnx")
+    with at_most(300_000):
+        (only,) = compare(old, new).conversion
+    assert only.text == "1 × 1000 attention became 1000 mul"
 
 
 def test_formulas_are_rounded_in_tables():
