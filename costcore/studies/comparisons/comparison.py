@@ -15,6 +15,7 @@ from costcore.ledger.ledger import footer
 from costcore.ledger.modules import deepest_that_fit
 from costcore.numbers import magnitude
 from costcore.reports.report import Report
+from costcore.studies.comparisons.conversion import Conversion, ConversionChange, listed_once
 from costcore.studies.comparisons.data import (
     DELTA,
     ComparisonData,
@@ -27,15 +28,12 @@ from costcore.studies.comparisons.data import (
 )
 from costcore.studies.comparisons.matching import (
     COMPARED,
-    Conversion,
-    ConversionChange,
     Delta,
     Difference,
     Kind,
     Pair,
     by_module,
     by_order,
-    listed_once,
 )
 from costcore.tables.answer import MOST_ROWS, Content, Figure
 from costcore.tables.html import page, section, text

@@ -17,18 +17,20 @@ from costcore.ledger.ledger import mode_of, n_assumptions, not_counted
 from costcore.ledger.modules import path_and_parents
 from costcore.numbers import Dim
 from costcore.reports.data import ReportData
-from costcore.studies.comparisons.matching import (
-    COMPARED,
-    Calls,
+from costcore.studies.comparisons.conversion import (
     Conversion,
     ConversionChange,
-    Delta,
-    Difference,
-    Kind,
     conversion_changes,
     conversion_in_words,
     conversion_of_macs,
     conversions,
+)
+from costcore.studies.comparisons.matching import (
+    COMPARED,
+    Calls,
+    Delta,
+    Difference,
+    Kind,
     in_words,
     is_free,
     kinds_of_change,
