@@ -304,7 +304,7 @@ _OUR_WORDS = {
     "link_speed": "link",
     "mac": "macs",
     "madds": "macs",
-    "max_length": "input context",
+    "max_length": "seq input context",
     "max_memory": "memory_limit",
     "max_memory_allocated": "peak_memory",
     "max_rows": "top",
@@ -349,9 +349,9 @@ _OUR_WORDS = {
     "resolution": "input",
     "save": "output",
     "save_to": "output",
-    "seq_len": "input context",
-    "seq_length": "input context",
-    "sequence_length": "input context",
+    "seq_len": "seq input context",
+    "seq_length": "seq input context",
+    "sequence_length": "seq input context",
     "shape": "input",
     "sig": "significant",
     "sort_by": "sort",
@@ -378,7 +378,10 @@ def _near(name: str, choices: list[str]) -> list[str]:
     if known or (ours and name.startswith("-")):  # an option that resembles the word does something else
         return known
     longer = [choice for choice in choices if name and choice.lower().startswith(name.lower())]
-    return longer[:1] or get_close_matches(name, choices, 1)
+    if longer or not name.startswith("--"):
+        return longer[:1] or get_close_matches(name, choices, 1)
+    near = get_close_matches(name.lstrip("-"), [choice.lstrip("-") for choice in choices], 1, cutoff=0.7)
+    return [f"--{word}" for word in near]
 
 
 def subs_call(symbols: Iterable[object], most: int = 8) -> str:

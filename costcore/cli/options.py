@@ -149,9 +149,34 @@ def parse_arguments(parser: argparse.ArgumentParser, argv: Sequence[str] | None)
     if args is None or others:
         unknown = unknown or others
         shapes = [f"--input {text}" for text in unknown if "--input" in flags and re.fullmatch(r"\d+([x,]\d+)+", text)]
-        hint = f". Did you mean {' '.join(shapes)!r}?" if shapes else did_you_mean(unknown, flags)
+        words = [_ADVICE_OF.get(text.partition("=")[0].lstrip("-").replace("-", "_").lower(), "") for text in unknown]
+        told = [_ADVICE[word] for word in words if word and (f"--{word}" in flags) == (word in _PARTS)]
+        if shapes:
+            hint = f". Did you mean {' '.join(shapes)!r}?"
+        else:
+            hint = f". {told[0]}" if told and "--input" in flags else did_you_mean(unknown, flags)
         parser.error(with_plugin_hint(f"unrecognized arguments: {' '.join(unknown)}{hint}"))
     return args
+
+
+# The options of other tools that are a part of one of ours, or another command.
+_ADVICE = {
+    "batch": "The batch is the first size of --input: --input 8x3x224x224. "
+    "The largest that fits: costcore fit MODEL TARGET --input batch,3,224,224",
+    "device": "The time on a device: costcore time MODEL --device NAME; whether it fits: costcore fit MODEL NAME; "
+    "a model whose code asks for a GPU: --cuda",
+    "columns": "Quantities are columns: --columns flops,macs,n_params",
+    "format": "Formats: --format csv, --output report.json, --output page.html",
+    "seq": "The length of a sequence: --seq 4096",
+}
+_PARTS = ("columns", "format", "seq")
+_ADVICE_OF = {
+    **dict.fromkeys(("batch", "batch_size", "batchsize", "bs", "n_batch", "max_batch"), "batch"),
+    **dict.fromkeys(("device", "gpu", "hardware", "accelerator", "dev"), "device"),
+    **dict.fromkeys(("flops", "macs", "params", "n_params", "no_params", "gflops", "metric", "metrics"), "columns"),
+    **dict.fromkeys(("csv", "json", "html", "md", "markdown", "latex"), "format"),
+    **dict.fromkeys(("context", "ctx", "n_ctx", "max_length", "seq_len", "seq_length", "sequence_length"), "seq"),
+}
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -305,10 +330,16 @@ def mesh_of(text: str) -> dict[str, int]:
     return found
 
 
+def _context(text: str) -> str:
+    if re.fullmatch(r"\d+k?", text):  # the context of a language model
+        raise argparse.ArgumentTypeError(f"the memory of a CUDA context is a size, 500MiB; a length is --seq {text}")
+    return text
+
+
 def add_memory_terms(parser: argparse.ArgumentParser, context: str | None, default: str) -> None:
     """Add the memory terms besides tensors; ``context`` is the default value, ``default`` its description."""
     said = f"memory used before the first tensor is allocated; default: {default}"
-    parser.add_argument("--context", default=context, metavar="SIZE", help=said)
+    parser.add_argument("--context", type=_context, default=context, metavar="SIZE", help=said)
     parser.add_argument(
         "--workspace", default="0 B", metavar="SIZE", help="memory that kernels use as workspace; default: 0"
     )

@@ -227,7 +227,7 @@ def complete(parser: argparse.ArgumentParser) -> None:
         of_name = of_names.get(action.dest) if action.metavar not in ("N", "MODEL") else None
         if action.dest == "name":
             of_name = of_names["device" if "devices" in parser.prog else "convention"]
-        if action.metavar in ("MODEL", "MODEL[@SHAPE]", "OLD", "NEW"):
+        if action.metavar in ("MODEL", "[NAME=]MODEL[@SHAPE]", "OLD", "NEW"):
             of_name = _models(files, own.words)
         if of_name is not None:
             action.completer = of_name  # type: ignore[attr-defined]  # argcomplete reads it

@@ -15,7 +15,14 @@ from costcore.analyses.devices.device import CALIBRATED, Device, devices, find_d
 from costcore.api.estimate import check_target, load_object, module_search_path, split_target
 from costcore.api.hook import parse_dims, parse_inputs
 from costcore.cli import FAILURE, SUCCESS
-from costcore.cli.models import check_model, estimate_options, record_needed, report_of, requested_mode
+from costcore.cli.models import (
+    check_model,
+    estimate_options,
+    printed_warnings,
+    record_needed,
+    report_of,
+    requested_mode,
+)
 from costcore.cli.options import (
     SAVED,
     add_convention,
@@ -33,6 +40,7 @@ from costcore.cli.options import (
 )
 from costcore.cli.running import command, is_saved, print_message, write_output, write_page, write_text
 from costcore.errors import CostError
+from costcore.files import exists
 from costcore.registry import frontend_for_file, is_saved_report
 from costcore.reports.plots import kinds, request
 from costcore.studies.conformance import DIFFERS, EQUAL, MISSING, Conformance
@@ -50,6 +58,7 @@ from costcore.trace.run import LEVELS
 TABLE_EXAMPLES = """examples:
   costcore table torchvision:resnet18 torchvision:resnet50 --input 1x3x224x224 --format md
   costcore table torchvision:inception_v3@1x3x299x299 torchvision:vgg16 --input 1x3x224x224
+  costcore table small=nets.py:small large=nets.py:large --input 1x3x224x224
   costcore table zoo/*.onnx --jobs -1
   costcore table 'nets.py:make(width=[0.5,1.0], depth=[2,4])' --input 1x3x224x224 --output rows.jsonl --resume
 
@@ -58,21 +67,25 @@ exit codes: 0 success, 1 a model failed (its row has the error), 2 usage error, 
 TABLE_FILES = (".md", ".html", *SUFFIXES, ".tex", *SAVED)
 """Suffixes of the file of ``--output``."""
 
+_WITH_NAME = re.compile(r"([^:/@(=]+)=(.+)", re.DOTALL)
 _WITH_SHAPE = re.compile(r"(.+)@(\d+(?:x\d+)*(?::\w+)?)", re.DOTALL)
 
 
 def table_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
     parser = command_parser(
-        "costcore table", "MODEL[@SHAPE] ...", "Compute the costs of several models, one row per model.", TABLE_EXAMPLES
+        "costcore table",
+        "[NAME=]MODEL[@SHAPE] ...",
+        "Compute the costs of several models, one row per model.",
+        TABLE_EXAMPLES,
     )
     parser.add_argument(
         "models",
-        metavar="MODEL[@SHAPE]",
+        metavar="[NAME=]MODEL[@SHAPE]",
         nargs="+",
         help=f"{model_forms()}; "
         "'net.py:make(width=[0.5,1.0], depth=[2,4])' is one row per combination of these literals; "
-        "@SHAPE replaces --input for this model, as in net.onnx@1x3x224x224",
+        "@SHAPE replaces --input for this model, as in net.onnx@1x3x224x224; NAME= is the name of its row",
     )
     add_model_options(parser)
     _add_running(parser)
@@ -123,19 +136,20 @@ def run_table(args: argparse.Namespace) -> int:
     models = [named for text in args.models for named in _named_models(text, inputs)]
     rows_file = args.output if args.output and Path(args.output).suffix in SUFFIXES else None
     try:
-        result = table(
-            models,
-            jobs=_default_jobs(models) if args.jobs is None else args.jobs,
-            timeout=args.timeout,
-            memory_limit=args.memory_limit,
-            output=rows_file,
-            resume=args.resume,
-            python_path=args.python_path,
-            convention=args.convention,
-            columns=_columns(args),
-            mode=requested_mode(args),
-            **estimate_options(args),
-        )
+        with printed_warnings(rows_file or "table"):
+            result = table(
+                models,
+                jobs=_default_jobs(models) if args.jobs is None else args.jobs,
+                timeout=args.timeout,
+                memory_limit=args.memory_limit,
+                output=rows_file,
+                resume=args.resume,
+                python_path=args.python_path,
+                convention=args.convention,
+                columns=_columns(args),
+                mode=requested_mode(args),
+                **estimate_options(args),
+            )
     except TableInterrupted as error:
         if error.table.rows:
             print_message(f"costcore: {error}{f'; --resume goes on with {rows_file}' if rows_file else ''}")
@@ -178,13 +192,17 @@ def _default_jobs(models: Sequence[NamedModel]) -> int | None:
 
 
 def _named_models(text: str, inputs: Any) -> list[NamedModel]:
+    named = _WITH_NAME.fullmatch(text)
+    if named and (exists(text) or exists(text.partition(":")[0])):  # a file whose name has an equals sign
+        named = None
+    name, text = named.groups() if named else (text, text)
     match = _WITH_SHAPE.fullmatch(text)
     own_inputs = parse_inputs([match[2]]) if match else inputs
     target, grid = split_target(match[1] if match else text)
     if grid is not None:
-        return variants(target, grid, own_inputs)
+        return [each._replace(name=name if named else each.name) for each in variants(target, grid, own_inputs)]
     check_model(target)
-    return [NamedModel(text, target, own_inputs)]
+    return [NamedModel(name, target, own_inputs)]
 
 
 # ``costcore plot``.

@@ -518,6 +518,9 @@ MEANING = (
     "their bounds"
 )
 
+SHORT_KERNEL = 1e-6
+"""Launching a kernel of a GPU takes several microseconds (s)."""
+
 FUSIONS = {"none": "one kernel per call", "pointwise": "pointwise fusion", "compiler": "the fusion of a compiler"}
 
 WHOLE_RUN_MEANING = (
@@ -545,7 +548,19 @@ def meaning(report: Times) -> list[str]:
             f"observed bound: a kernel takes at least {MARGIN:.0%} of the shortest one observed on {name}, "
             f"{report.device.least_kernel_us} us; bytes beyond its cache move at the bandwidth of its memory"
         ]
+    elif report.calibrated is None:  # an estimate includes launches
+        lines += _short_kernels(report)
     return [*lines, WHOLE_RUN_MEANING] if report.beyond_groups > 0 else lines
+
+
+def _short_kernels(report: Times) -> list[str]:
+    bounds = [group.bound_seconds for group in report.groups if group.read + group.written]
+    n_short = sum(bound < SHORT_KERNEL for bound in bounds)
+    if report.device.kind != "gpu" or 2 * n_short < len(bounds) or not bounds:
+        return []
+    seen = report.device.least_kernel_us
+    more = f'; bound="observed" counts at least {MARGIN * seen:.2g} us for each' if seen else ""
+    return [f"{n_short:,} of {len(bounds):,} kernels have bounds below 1 us: launching one takes longer{more}"]
 
 
 def communication_lines(report: Times) -> list[str]:

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from io import StringIO
@@ -485,6 +485,26 @@ class RowFile:
             if record.get("key") and str(record.get("failed")) == "False" and record.keys() >= set(self._figures)
         )
         return dict(map(self._row, kept))
+
+    def set_aside(self, keys: Set[str]) -> None:
+        """Rename a file with rows of these keys, as somebody may have forgotten to resume; a warning says so.
+
+        Raises:
+            OSError: if it cannot be renamed.
+        """
+        try:
+            n_rows = len(keys & self.earlier().keys()) if self.path.is_file() or self._lines.is_file() else 0
+        except CostError:  # something else, which is replaced as asked
+            return
+        if n_rows:
+            for path in {self.path, self._lines}:
+                if path.is_file():
+                    path.replace(path.with_name(f"{path.name}.bak"))
+            message = (
+                f"up to date and computed again: {n_rows:,} row{'s' * (n_rows != 1)}. The file was renamed to "
+                f"{self.path.name}.bak. To keep such rows, pass resume=True (--resume)."
+            )
+            warnings.warn(message, CostWarning, stacklevel=4)
 
     def _row(self, record: Record) -> tuple[str, ModelRow]:
         for name in ("key", "name", "status"):

@@ -264,7 +264,10 @@ def model_table(
         else:
             with RowFile(output, argument_names(models), settings.columns) as file:
                 keys = [*map(Identity(settings).key, models)]
-                rows.update(_found(models, keys, file.earlier() if resume else {}))
+                if resume:
+                    rows.update(_found(models, keys, file.earlier()))
+                else:
+                    file.set_aside({*keys})
                 file.start((keys[position], row) for position, row in rows.items())
                 _compute(rows, models, settings, plan, lambda position, row: file.add(keys[position], row))
                 file.finish((keys[position], rows[position]) for position in sorted(rows))

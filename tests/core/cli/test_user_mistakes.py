@@ -80,7 +80,17 @@ def test_a_near_match_of_an_unknown_flag_is_suggested(command, capsys):
         ("hf:bert --input 1x3:fp16", "unknown dtype 'fp16'. Did you mean 'float16'?"),
         ("hf:bert --input (1,3,64)", "did you mean 1x3x64?"),
         ("plot hf:bert --kind roofline --output a.svg", "device=… is needed for kind 'roofline' (--device h100)"),
-        ("hf:bert --device gpu", "unrecognized arguments: --device. Did you mean '--cuda'?"),
+        ("hf:bert --device gpu", "; a model whose code asks for a GPU: --cuda"),
+        (
+            "hf:bert --batch 8",
+            ": --input 8x3x224x224. The largest that fits: costcore fit MODEL TARGET --input batch,3,224,224",
+        ),
+        ("fit hf:bert l4 --seq-len 8k", "--seq-len. The length of a sequence: --seq 4096"),
+        ("fit hf:bert l4 --context 8k", "the memory of a CUDA context is a size, 500MiB; a length is --seq 8k"),
+        ("hf:bert --params", "Quantities are columns: --columns flops,macs,n_params"),
+        ("hf:bert --csv", "Formats: --format csv, --output report.json, --output page.html"),
+        ("hf:bert --quiet", "unrecognized arguments: --quiet"),
+        ("serve hf:gpt2 --device h100 --batch-size 8", "--batch-size. Did you mean '--batch'?"),
         ("fit hf:bert 24g", "(got '24g'). Did you mean '24 GB' or '24 GiB'?"),
     ],
 )

@@ -29,6 +29,22 @@ def test_a_grid_with_columns(nets, capsys):
     ]
 
 
+def test_rows_have_names(nets, monkeypatch, capsys):
+    """``NAME=`` before a model; a file whose name has an equals sign is a file."""
+    nets.with_name("a=b.py").write_text(nets.read_text())
+    monkeypatch.chdir(nets.parent)
+    models = ["one=nets.py:make", "more=nets.py:make(depth=[2, 3])", "wide=nets.py:make@4x3", "a=b.py:small"]
+    assert run(*models, "--columns", "flops") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "Model,depth,FLOPs,Status",
+        "one,,6,complete",  # 2 x 3 elements
+        "more,2,12,complete",
+        "more,3,18,complete",
+        "wide,,12,complete",
+        "a=b.py:small,,6,complete",
+    ]
+
+
 def test_code_that_ends_its_process_has_a_row_without_any_option(nets, capsys):
     assert run(f"{nets}:dies", f"{nets}:small", "--columns", "flops") == 1
     assert capsys.readouterr().out.splitlines()[1:] == [

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from costcore import CostError, estimate, sweep, table
+from costcore import CostError, CostWarning, estimate, sweep, table
 from tests.frameworks import optional
 
 from .conftest import NETS, ROOT
@@ -80,8 +80,13 @@ def test_a_longer_grid_keeps_the_rows_that_are_there(nets, tmp_path, calls):
 def test_without_resume_the_file_is_replaced(nets, tmp_path, calls):
     output = tmp_path / "rows.jsonl"
     run(nets, output)
-    run(nets, output, {"depth": [2]})
+    with pytest.warns(CostWarning, match="up to date and computed again: 1 row. .* renamed to rows.jsonl.bak"):
+        run(nets, output, {"depth": [2]})
     assert [row["depth"] for row in read(output)] == [2]
+    before = output.with_name("rows.jsonl.bak").read_text().splitlines()
+    assert [json.loads(line)["depth"] for line in before] == [1, 2, 3]
+    nets.write_text(nets.read_text() + "\n# changed\n")
+    run(nets, output)  # nothing is up to date
 
 
 @pytest.mark.parametrize(
