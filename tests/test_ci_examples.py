@@ -124,10 +124,12 @@ def test_a_pull_request_over_its_budget_fails_at_the_line_of_its_model(project):
     checked = done["Check the budget"]
     assert checked.returncode == 1
     # 2 × the channels: 8 × 32 × 32 × 32 × 27 of the convolution, and 8 × 32 × 10
-    (only,) = checked.stdout.splitlines()
-    place, _, text = only.partition(",title=costcore::")
+    annotation, *log = checked.stdout.splitlines()
+    assert not [line for line in log if line.startswith("::")]
+    place, _, text = annotation.partition(",title=costcore::")
     assert place == "::error file=net.py,line=6"  # one annotation for one line of code
-    assert "total: 7,080,448 MACs, limit 4,000,000, 3,080,448 over, 77.01 %25" in text.split("%0A")
+    assert text.endswith("%0Aand 3 more, which the log lists")
+    assert "net.py:make: total: 7,080,448 MACs, limit 4,000,000, 3,080,448 over, 77.01 %" in log
     assert "| MACs | 3.54 M | 7.08 M | +3.54 M ×2.0000 |" in (project / "summary.md").read_text()
     changed = (project / "gh.txt").read_text().splitlines()[-1]
     assert changed == "api --method PATCH repos/me/net/issues/comments/41 --field body=@costcore-comment.md"

@@ -194,17 +194,25 @@ def to_md(verdict: CheckResult) -> list[str]:
     return [f"❌ `{model}` breaks `{budget}` {len(violations)}×.", "", table.rstrip("\n")]
 
 
-def to_github(verdict: CheckResult) -> list[str]:
-    """Return an annotation of GitHub Actions on the source of the model, with a line per violation.
+MOST_ANNOTATED = 5
+"""The maximum number of violations in an annotation."""
 
-    A model in a file, ``net.py:make`` or ``net.onnx``, is annotated at its definition; another one at the budget.
+
+def to_github(verdict: CheckResult) -> list[str]:
+    """Return an annotation of GitHub Actions on the source of the model: one, as one line of code has one.
+
+    It lists the first violations; the log has the others. A model in a file, ``net.py:make`` or ``net.onnx``, is
+    annotated at its definition; another one at the budget.
     """
     file, line = _source(verdict.model)
     place = f"file={_property(file or verdict.budget)}{f',line={line}' if line else ''},title=costcore"
-    lines = "\n".join(map(str, verdict.violations))
-    errors = [f"::error {place}::{_message(lines)}"] if lines else []  # one line of code has one annotation
+    shown = [str(violation) for violation in verdict.violations[:MOST_ANNOTATED]]
+    others = verdict._replace(violations=Violations(verdict.violations[MOST_ANNOTATED:]), missing="")
+    if others.violations:
+        shown.append(f"and {len(others.violations):,} more, which the log lists")
+    errors = [f"::error {place}::{_message(chr(10).join(shown))}"] if shown else []
     missing = [f"::warning {place}::partial: not counted: {_message(verdict.missing)}"] if verdict.missing else []
-    return [*(errors or to_lines(verdict._replace(missing=""))), *missing]
+    return [*errors, *(to_lines(others) if others.violations or not errors else []), *missing]
 
 
 def to_json(verdict: CheckResult) -> list[str]:

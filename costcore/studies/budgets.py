@@ -326,6 +326,8 @@ class Violation(NamedTuple):
             return f"{self.where}: {self.reason}"
         value, limit, excess = self.amounts
         share = f", {100 * self.excess / self.limit:.2f} %" if self.limit else ""
+        if self.excess >= 10 * self.limit > 0:
+            share = f", {self.value // self.limit:,} times the limit"
         reason = f" ({self.reason})" if self.reason else ""
         return f"{self.where}: {value} {self.name}, limit {limit}{reason}, {excess} over{share}"
 

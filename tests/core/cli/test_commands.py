@@ -167,6 +167,21 @@ def test_a_violation_as_an_annotation_of_github(model, budget, capsys):
     assert "::warning file=" in capsys.readouterr().out
 
 
+def test_an_annotation_has_five_lines_and_the_log_the_others(model, tmp_path, capsys):
+    budget = tmp_path / "many.toml"
+    budget.write_text(
+        "[total]\nflops = 1\nmread = 1\nmwrite = 1\nmrw = 1\n[operator.toy_double]\nflops = 1\nmread = 1\nmwrite = 1\n"
+    )
+    assert check(f"{model}:large", "--budget", budget, "--input", "2x3", "--format", "github") == 1
+    annotation, *log = capsys.readouterr().out.splitlines()
+    lines = annotation.split("%0A")
+    assert lines[0].endswith("total: 12 FLOPs, limit 1, 11 over, 12 times the limit")
+    assert (len(lines), lines[-1]) == (6, "and 2 more, which the log lists")
+    assert [line.split(", ")[0] for line in log] == [
+        f"{model}:large: operator toy_double: 48 bytes {what}" for what in ("read", "written")
+    ]
+
+
 def test_a_verdict_as_json(model, budget, capsys):
     assert check(f"{model}:large", "--budget", budget, "--input", "2x3", "--format", "json") == 1
     violation = {"where": "total", "metric": "flops", "value": 12, "limit": 6, "reason": "", "excess": 6}
