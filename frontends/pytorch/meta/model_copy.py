@@ -496,8 +496,13 @@ def _writes_to_cells(value: Any) -> bool:
     # It assigns variables of the function around it, as a counter does: the copy must not count, too.
     if type(value) is not FunctionType or not value.__closure__:
         return False
-    free = value.__code__.co_freevars
-    return any(each.opname == "STORE_DEREF" and each.argval in free for each in dis.get_instructions(value))
+    return _stores_of(value.__code__)
+
+
+@lru_cache(maxsize=4096)
+def _stores_of(code: CodeType) -> bool:
+    free = code.co_freevars
+    return any(each.opname == "STORE_DEREF" and each.argval in free for each in dis.get_instructions(code))
 
 
 def _globals_read(function: FunctionType) -> Iterator[str]:
