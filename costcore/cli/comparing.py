@@ -22,7 +22,6 @@ from costcore.cli.options import (
     add_fusion,
     add_model_options,
     add_output,
-    add_result_output,
     command_parser,
     format_of,
     model_forms,
@@ -90,7 +89,7 @@ def diff_parser() -> argparse.ArgumentParser:
         help="more quantities to compare, separated by commas, from `costcore quantities`; may be repeated",
     )
     add_fusion(parser)
-    add_output(parser, MODES, "table", DIFF_FILES)
+    add_output(parser, DIFF_FILES, MODES)
     parser.add_argument(
         "--top",
         type=int,
@@ -378,7 +377,7 @@ def explain_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--year", type=int, metavar="YEAR", help="year of publication: excludes tools that did not exist yet"
     )
-    add_result_output(parser)
+    add_output(parser)
     add_model_options(parser)
     add_frontend_switches(parser)
     parser.set_defaults(record_api_calls=True)
@@ -437,7 +436,7 @@ def reconcile_parser() -> argparse.ArgumentParser:
     parser.add_argument("--other", metavar="MODEL", help="model that NEW counts; default: MODEL")
     parser.add_argument("--input-other", action="append", metavar="SHAPE", help="inputs of --other, instead of --input")
     add_model_options(parser)
-    add_output(parser, ("table", "md", "csv", "json"), "table", RECONCILE_FILES)
+    add_output(parser, RECONCILE_FILES, ("table", "md", "csv", "json"))
     add_frontend_switches(parser)
     parser.set_defaults(record_api_calls=True)
     return parser

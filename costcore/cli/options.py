@@ -166,7 +166,7 @@ _ADVICE = {
     "device": "The time on a device: costcore time MODEL --device NAME; whether it fits: costcore fit MODEL NAME; "
     "a model whose code asks for a GPU: --cuda",
     "columns": "Quantities are columns: --columns flops,macs,n_params",
-    "format": "Formats: --format csv, --output report.json, --output page.html",
+    "format": "Formats: --format csv, --format json, --output page.html",
     "seq": "The length of a sequence: --seq 4096",
 }
 _PARTS = ("columns", "format", "seq")
@@ -494,19 +494,18 @@ def flag_of(option: str) -> str:
     return FLAGS_WITH_VALUES.get(option, f"--{option.replace('_', '-')}")
 
 
-def add_output(parser: argparse.ArgumentParser, formats: Sequence[str], default: str, suffixes: Sequence[str]) -> None:
+def add_output(
+    parser: argparse.ArgumentParser, suffixes: Sequence[str] = RESULT_FILES, formats: Sequence[str] = ()
+) -> None:
     """Add ``--format`` and ``--output``; each of ``suffixes`` selects the format of that name."""
     parser.add_argument(
-        "--format", choices=sorted(formats), help=f"output format, with all rows; default: {default}, at most 40 lines"
+        "--format",
+        choices=sorted(formats or [*renderers(), "json"]),
+        help="output format, with all rows; default: table, at most 40 lines",
     )
     parser.add_argument(
         "--output", metavar="FILE", help=f"write to FILE, in the format of its suffix: {', '.join(suffixes)}"
     )
-
-
-def add_result_output(parser: argparse.ArgumentParser) -> None:
-    """Add ``--format`` and ``--output`` of a command that writes one result."""
-    add_output(parser, [*renderers(), "json"], "table", RESULT_FILES)
 
 
 def format_of(args: argparse.Namespace, default: str, suffixes: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -39,7 +40,6 @@ from costcore.cli.options import (
     add_model_options,
     add_output,
     add_python_path,
-    add_result_output,
     add_sequence,
     add_unit,
     command_parser,
@@ -64,7 +64,6 @@ from costcore.studies.fit import FORMS, FitResult, fit, target_of
 from costcore.studies.plan_setups import SCHEDULES, SYNCS
 from costcore.studies.plans import FIGURES, Plans, check_figures, plan
 from costcore.tables.columns import choose
-from costcore.tables.renderers import renderers
 from costcore.text.amounts import check_digits, parse_bytes
 from costcore.trace.run import LEVELS
 
@@ -80,9 +79,7 @@ The time is a lower bound: no implementation is faster. `costcore devices` lists
 exit codes: 0 success, 1 model error (with --strict also a partial or assumed time), 2 usage error"""
 
 TABLES = (".csv", ".md", ".tex")
-
-FILES = (*TABLES, ".json", ".html", *SAVED)
-"""Suffixes of the file of ``--output``; several devices are a table."""
+"""Suffixes of the file of ``--output`` for several devices, which are a table."""
 
 
 def time_parser() -> argparse.ArgumentParser:
@@ -143,7 +140,7 @@ def time_parser() -> argparse.ArgumentParser:
         help="saved report of a measured run (.json): compare its times with the bounds and the calibrated times, by "
         "operator family, with --groups by call; may be repeated for the median of several runs",
     )
-    add_output(parser, [*renderers()], "table", FILES)
+    add_output(parser)
     add_unit(parser)
     add_digits(parser, default=3)
     parser.add_argument(
@@ -181,8 +178,8 @@ def run_time(args: argparse.Namespace) -> int:
 
 def _compare(time: TimeReport, args: argparse.Namespace) -> list[str]:
     comparison = time.compare(*map(Report.from_json, args.measured))
-    if args.output is not None and args.output.endswith(".json"):
-        comparison.to_json(args.output)
+    if _format(args) == "json":
+        comparison.to_json(args.output or sys.stdout)
     else:
         by, top = ("call", args.top or 10) if args.groups else ("family", 10)
         show = partial(comparison.show, mode=_format(args), unit=unit_of(args), n_digits=args.digits, by=by, top=top)
@@ -194,7 +191,7 @@ def _compare(time: TimeReport, args: argparse.Namespace) -> list[str]:
 def _checked(args: argparse.Namespace, devices: Sequence[Device]) -> dict[str, Any]:
     check_digits(args.digits)
     check_top(args.top)
-    format_of(args, "table", FILES if len(devices) == 1 else TABLES)
+    format_of(args, "table", RESULT_FILES if len(devices) == 1 else TABLES)
     columns = TIMES if args.groups else TIMES_BY_TYPE
     choose(columns, [*_columns(args, columns), *([args.sort] if args.sort else [])] or ["bound_seconds"])
     if args.dtype is not None:
@@ -203,6 +200,7 @@ def _checked(args: argparse.Namespace, devices: Sequence[Device]) -> dict[str, A
     given |= {"--measured": args.measured}
     if args.measured and (args.columns or args.sort or str(args.output).endswith((".html", *SAVED))):
         raise ValueError("--measured cannot be used with --columns, --sort, or a page, workbook or picture")
+    given["--format json"] = args.format == "json"
     if len(devices) > 1 and (flags := [flag for flag, value in given.items() if value]):
         raise ValueError(f"{', '.join(flags)} cannot be used with several devices, which are one row each")
     return {
@@ -236,7 +234,7 @@ def _columns(args: argparse.Namespace, known: Mapping[str, Any]) -> list[str]:
 
 
 def _format(args: argparse.Namespace) -> str:
-    return format_of(args, "table", FILES)
+    return format_of(args, "table", RESULT_FILES)
 
 
 def _show_one(time: TimeReport, args: argparse.Namespace) -> None:
@@ -244,8 +242,8 @@ def _show_one(time: TimeReport, args: argparse.Namespace) -> None:
     show: Callable[..., None] = time.show_report if args.groups else time.show_summary_report
     columns = _columns(args, TIMES if args.groups else TIMES_BY_TYPE) or None
     options = {"sort": args.sort, "top": args.top, "columns": columns, "n_digits": args.digits, "unit": unit_of(args)}
-    if suffix == ".json":
-        time.to_json(args.output)
+    if _format(args) == "json":
+        time.to_json(args.output or sys.stdout)
     elif suffix == ".html":
         write_page(time, args)
     elif not is_saved(time, args):
@@ -299,7 +297,7 @@ def memory_parser() -> argparse.ArgumentParser:
         help="cuda: memory that PyTorch's caching allocator reserves; default: peak of live tensors",
     )
     add_memory_terms(parser, CONTEXT, f"{CONTEXT}, assumed")
-    add_result_output(parser)
+    add_output(parser)
     add_frontend_switches(parser)
     return parser
 
@@ -386,7 +384,7 @@ def fit_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--no-suggestions", action="store_true", help="do not look for changes that would make the model fit"
     )
-    add_result_output(parser)
+    add_output(parser)
     add_frontend_switches(parser)
     return parser
 
@@ -574,7 +572,7 @@ def plan_parser() -> argparse.ArgumentParser:
         help=f"print only the Pareto-optimal plans by these figures: {', '.join(FIGURES)}",
     )
     add_attention(parser)
-    add_result_output(parser)
+    add_output(parser)
     add_python_path(parser)
     return parser
 

@@ -49,7 +49,7 @@ from costcore.studies.sweeps.table import LARGE, ModelTable, TableInterrupted, t
 from costcore.tables.pictures import SUFFIXES as PICTURE_SUFFIXES
 from costcore.tables.pictures import THEMES, check_suffix
 from costcore.tables.quantity import is_quantity, needed_options, numbers
-from costcore.tables.renderers import rendered, renderers
+from costcore.tables.renderers import rendered
 from costcore.tables.result import Table, quantities
 from costcore.text.amounts import Formatted, check_digits
 from costcore.text.output import Column, Screen
@@ -89,7 +89,7 @@ def table_parser() -> argparse.ArgumentParser:
     )
     add_model_options(parser)
     _add_running(parser)
-    add_output(parser, [*renderers()], "table", TABLE_FILES)
+    add_output(parser, TABLE_FILES)
     parser.add_argument("--resume", action="store_true", help="keep the rows of --output that are up to date")
     parser.add_argument(
         "--columns",
@@ -292,7 +292,7 @@ LISTING_FILES = (".csv", ".md", ".tex", ".json", ".xlsx")
 
 def add_listing_output(parser: argparse.ArgumentParser) -> None:
     """Add ``--format`` and ``--output``."""
-    add_output(parser, [*renderers(), "json"], "table", LISTING_FILES)
+    add_output(parser, LISTING_FILES)
 
 
 def write_list(table: Table, args: argparse.Namespace) -> int:

@@ -28,6 +28,7 @@ from costcore.cli.models import (
     report_of,
 )
 from costcore.cli.options import (
+    RESULT_FILES,
     SAVED,
     TOKENS,
     add_attention,
@@ -71,9 +72,9 @@ from costcore.studies.serving.report import (
 )
 from costcore.studies.serving.report import format_of as storage_of
 from costcore.studies.training.figures import Stage
-from costcore.studies.training.ledger import TrainingLedger
+from costcore.studies.training.ledger import TrainingLedger, answered
 from costcore.studies.training.step import PAIRS
-from costcore.tables.renderers import progress, renderers
+from costcore.tables.renderers import progress
 from costcore.tables.result import Result
 from costcore.text.amounts import check_digits, parse_amount, parse_bytes, parse_rate
 from costcore.text.output import json_text, save
@@ -95,10 +96,6 @@ exit codes: 0 success, 1 model error (with --strict also a partial or assumed re
 
 MEASURED = ("step_seconds", "tokens_per_second", "tokens_per_second_per_device")
 """The options with a measured speed."""
-
-
-LEDGER_FILES = (".json", ".md", ".tex", ".html", *SAVED)
-"""Suffixes of the file of ``--output``."""
 
 
 def train_parser() -> argparse.ArgumentParser:
@@ -135,7 +132,7 @@ def train_parser() -> argparse.ArgumentParser:
         "--base-flops", type=amount, metavar="N", help="training FLOPs of the base model that this run fine-tunes"
     )
     parser.add_argument("--base-source", default="", metavar="TEXT", help="source of --base-flops, for the JSON file")
-    add_output(parser, ("table", "json"), "table", LEDGER_FILES)
+    add_output(parser)
     parser.add_argument(
         "--strict", action="store_true", help="exit with 1 if a call is not counted, or if something is assumed"
     )
@@ -203,7 +200,7 @@ def run_train(args: argparse.Namespace) -> int:
             raise ValueError(f"--{name.replace('_', '-')} needs --device or --peak")
     price, tokens = parse_rate(args.price, "--price"), _number(args.tokens, "--tokens")
     rate = _tokens_per_second(args)
-    format_of(args, "table", LEDGER_FILES)
+    format_of(args, "table", RESULT_FILES)
     pairs = args.pairs or ("causal" if args.attention == "computed" else "all")
     ledger = TrainingLedger(devices=args.devices, device=args.device, dtype=args.dtype, peak=args.peak, pairs=pairs)
     documents = _lengths(args.document_lengths)
@@ -276,16 +273,16 @@ def _lengths(text: str | None) -> list[int]:
 
 def _write(ledger: TrainingLedger, args: argparse.Namespace, price: float | None, seconds: float | None) -> None:
     measured = {"step_seconds": seconds, "base_flops": args.base_flops}
-    mode = format_of(args, "table", LEDGER_FILES)
-    if mode == "table":
-        rates = {"mfu": args.mfu, "price": price, "watts": args.watts, "thresholds": args.thresholds}
-        write_output(lambda out: ledger.show(out, **measured, **rates), None)
-    elif mode == "html":
-        write_page(ledger, args)
-    elif mode != "json":
-        ledger.save(args.output)
-    else:
+    mode = format_of(args, "table", RESULT_FILES)
+    if mode == "json":
         ledger.to_json(sys.stdout if args.output is None else args.output, 2, base_source=args.base_source, **measured)
+        return
+    rates = {"mfu": args.mfu, "price": price, "watts": args.watts, "thresholds": args.thresholds}
+    result = answered(ledger, **measured, **rates)
+    if mode == "html":
+        write_page(result, args)
+    elif not is_saved(result, args):
+        write_output(lambda out: result.show(out, mode), args.output)
 
 
 # ``costcore serve``.
@@ -306,9 +303,6 @@ headers of .gguf and .safetensors files. Times are lower bounds and tokens per s
 are read once per step. For mixtures of experts they bound the mean step; least_seconds in JSON bounds every step.
 
 exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error"""
-
-FILES = (".csv", ".md", ".tex", ".json", ".html", *SAVED)
-"""Suffixes of the file of ``--output``."""
 
 
 def serve_parser() -> argparse.ArgumentParser:
@@ -373,7 +367,7 @@ def serve_parser() -> argparse.ArgumentParser:
     parser.add_argument("--strict", action="store_true", help="exit with 1 if the report is partial or assumed")
     _add_requests(parser)
     add_python_path(parser)
-    add_output(parser, [*renderers()], "table", FILES)
+    add_output(parser)
     return parser
 
 
@@ -517,7 +511,7 @@ def _check(args: argparse.Namespace) -> str:
     parse_rate(args.price, "--price")
     if args.context < 1:
         raise ValueError(f"--context must be at least 1 (got {args.context})")
-    return format_of(args, "table", FILES)
+    return format_of(args, "table", RESULT_FILES)
 
 
 # ``costcore calibrate``.

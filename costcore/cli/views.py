@@ -233,8 +233,9 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
     add_digits(parser, DEFAULT_DIGITS)
     parser.add_argument(
         "--format",
-        choices=sorted(renderers()),
-        help="output format, with all rows; default: a table of at most 40 lines, in color in a terminal",
+        choices=sorted([*renderers(), "json"]),
+        help="output format, with all rows (json: the complete report); default: a table of at most 40 lines, in color "
+        "in a terminal",
     )
     parser.add_argument(
         "--output",
@@ -413,7 +414,9 @@ def show_view(
         shown = fused if args.view == "fused" else report
         shown_by(args.view).show(shown, *keys, ost=ost, mode=mode, **options)
 
-    if args.output is None:
+    if args.format == "json":
+        report.to_json(sys.stdout)
+    elif args.output is None:
         show(sys.stdout, args.format or DEFAULT_FORMAT)
         sys.stdout.flush()
     elif (suffix := Path(args.output).suffix) in TABLES:

@@ -144,13 +144,13 @@ class LedgerData:
         """
         found = self._stage(stage)
         flops = found.step.model_flops(self.pairs) * found.micro_batches
-        return mfu(flops, step_seconds, self.devices, self._known_peak())
+        return mfu(flops, step_seconds, self.devices, self.known_peak())
 
     def hfu(self, step_seconds: float, stage: str | None = None) -> float:
         """Return the hardware FLOPs utilization; arguments as for :meth:`mfu`."""
         found = self._stage(stage)
         flops = found.step.hardware_flops(self.pairs) * found.micro_batches
-        return mfu(flops, step_seconds, self.devices, self._known_peak())
+        return mfu(flops, step_seconds, self.devices, self.known_peak())
 
     def seconds_by_stage(self, step_seconds: float | Mapping[str, float] | None) -> dict[str, float]:
         """Return measured seconds per step by name of the stage; a number is of the only stage.
@@ -179,7 +179,7 @@ class LedgerData:
         measured = step_seconds or {}
         left = sum(stage.model_flops(self.pairs) for stage in self.stages if stage.name not in measured)
         seconds = sum(stage.steps * measured[stage.name] for stage in self.stages if stage.name in measured)
-        return (left / (self.devices * self._known_peak() * mfu) + seconds) / SECONDS_PER_DAY
+        return (left / (self.devices * self.known_peak() * mfu) + seconds) / SECONDS_PER_DAY
 
     def __repr__(self) -> str:
         stages = "1 stage" if len(self.stages) == 1 else f"{len(self.stages)} stages"
@@ -195,7 +195,12 @@ class LedgerData:
             raise ValueError(unknown("stage", name, names))
         return self.stages[names.index(name)]
 
-    def _known_peak(self) -> float:
+    def known_peak(self) -> float:
+        """Return the peak of one device in FLOP/s.
+
+        Raises:
+            CostError: if no device is known.
+        """
         if self._peak is None:
             raise CostError("utilization needs device= or peak= of the ledger (`costcore devices` lists devices)")
         return self._peak

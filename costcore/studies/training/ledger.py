@@ -241,15 +241,11 @@ class TrainingLedger(Result, LedgerData):
             TypeError, ValueError: if an argument is invalid.
             CostError: if seconds, an MFU, a price or a power are given and no device is known.
         """
-        base = None if base_flops is None else whole(base_flops, "base_flops")
-        if not (mfu is price is watts is None):
-            self._known_peak()
-        rates = Rates(USUAL_MFU if mfu is None else mfu, price, watts).checked()
-        answer = answer_of(self, base, self.seconds_by_stage(step_seconds), rates, thresholds)
         if mode == "json":
             super().show(ost, mode)
         else:
-            StaticResult(answer).show(ost, mode, unit, n_digits)
+            given: Any = {"step_seconds": step_seconds, "base_flops": base_flops, "mfu": mfu, "price": price}
+            answered(self, **given, watts=watts, thresholds=thresholds).show(ost, mode, unit, n_digits)
 
 
 def _captured(report: Any, inputs: Any, options: dict[str, Any]) -> ReportData:
@@ -390,6 +386,24 @@ def answer_of(
         tables.append(_thresholds(found, base_flops))
     figures = [*_figures(ledger, step_seconds, rates), *_published_figures(ledger, published)]
     return Content(title, figures, tables, [*_remarks(ledger)])
+
+
+def answered(
+    ledger: TrainingLedger,
+    *,
+    step_seconds: float | Mapping[str, float] | None = None,
+    base_flops: float | None = None,
+    mfu: float | None = None,
+    price: float | None = None,
+    watts: float | None = None,
+    thresholds: bool = False,
+) -> StaticResult:
+    """Return what :meth:`TrainingLedger.show` writes with these arguments, for every format."""
+    base = None if base_flops is None else whole(base_flops, "base_flops")
+    if not (mfu is price is watts is None):
+        ledger.known_peak()
+    rates = Rates(USUAL_MFU if mfu is None else mfu, price, watts).checked()
+    return StaticResult(answer_of(ledger, base, ledger.seconds_by_stage(step_seconds), rates, thresholds))
 
 
 def flops(amount: float) -> str:

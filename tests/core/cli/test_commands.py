@@ -136,6 +136,33 @@ def test_a_diff_with_wrong_arguments_is_exit_code_2(arguments, capsys):
     assert "error:" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["{model}:large", "--input", "2x3"],
+        ["{model}:large", "--input", "2x3", "--tree", "--columns", "macs"],
+        ["time", "{model}:large", "--input", "2x3", "--device", "h100"],
+        ["explain", "{model}:large", "12.0", "--input", "2x3"],
+        ["conventions"],
+    ],
+)
+def test_json_on_standard_output_is_that_of_a_file(model, tmp_path, capsys, command):
+    arguments = [part.format(model=model) for part in command]
+    assert main([*arguments, "--output", str(tmp_path / "written.json")]) == 0
+    capsys.readouterr()
+    assert main([*arguments, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "written.json").read_text())
+
+
+def test_json_of_a_table_and_of_several_devices(model, capsys):
+    assert main(["table", f"{model}:large", "--input", "2x3", "--columns", "flops", "--format", "json"]) == 0
+    (table,) = json.loads(capsys.readouterr().out)["tables"]
+    assert table["rows"][0]["flops"] == 12
+    with pytest.raises(SystemExit):
+        main(["time", f"{model}:large", "--input", "2x3", "--device", "h100,l4", "--format", "json"])
+    assert "--format json cannot be used with several devices" in capsys.readouterr().err
+
+
 def test_a_model_within_its_budget(model, budget, capsys):
     assert check(f"{model}:small", "--budget", budget, "--input", "2x3") == 0
     assert capsys.readouterr().out == f"{model}:small: within {budget}\n"

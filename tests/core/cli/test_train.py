@@ -50,6 +50,20 @@ def test_a_run_is_stated_by_figures_and_tables(model, capsys):
     assert any(line.startswith("1.000e25 by no count EU AI Act, ") for line in found)
 
 
+@pytest.mark.parametrize("suffix", ["md", "csv", "tex", "html"])
+def test_a_file_has_what_the_terminal_shows(model, capsys, tmp_path, suffix):
+    """96 FLOPs of 2e6 samples at 40 % of 1e6 FLOP/s are 480 seconds; a device costs 3 an hour."""
+    options = ["train", model, "--tokens", "2e6", "--peak", "1e6", "--price", "3"]
+    path = tmp_path / f"run.{suffix}"
+    assert main([*options, "--output", str(path)]) == 0
+    capsys.readouterr()
+    if suffix != "html":
+        assert main([*options, "--format", {"tex": "latex"}.get(suffix, suffix)]) == 0
+        assert capsys.readouterr().out == path.read_text()
+    if suffix in ("md", "html"):
+        assert "at 3 an hour" in path.read_text()
+
+
 @pytest.mark.parametrize("tokens", ["2e6", "2000000", "2M", "2 M", "0.002G", "0.002B"])
 def test_tokens_may_have_a_prefix(model, capsys, tokens):
     assert main(["train", model, "--tokens", tokens]) == 0
@@ -114,7 +128,7 @@ def test_a_document_has_exact_numbers(model, tmp_path, capsys):
         (["--padding-share", "1"], "padding_share must be at least 0 and less than 1"),
         (["--document-lengths", "1,a"], "--document-lengths expects integers separated by commas (got '1,a')"),
         (["--document-lengths", "1,1"], "document_lengths needs a model with attention"),
-        (["--output", "ledger.yaml"], "has an unknown suffix (expected one of .json, "),
+        (["--output", "ledger.yaml"], "has an unknown suffix (expected one of .csv, "),
         (["--capacity-factor", "0.5"], "capacity_factor must be at least 1"),
         (["--base-flops", "-1"], "base_flops must be a positive whole number"),
     ],

@@ -88,7 +88,7 @@ def test_a_near_match_of_an_unknown_flag_is_suggested(command, capsys):
         ("fit hf:bert l4 --seq-len 8k", "--seq-len. The length of a sequence: --seq 4096"),
         ("fit hf:bert l4 --context 8k", "the memory of a CUDA context is a size, 500MiB; a length is --seq 8k"),
         ("hf:bert --params", "Quantities are columns: --columns flops,macs,n_params"),
-        ("hf:bert --csv", "Formats: --format csv, --output report.json, --output page.html"),
+        ("hf:bert --csv", "Formats: --format csv, --format json, --output page.html"),
         ("hf:bert --quiet", "unrecognized arguments: --quiet"),
         ("serve hf:gpt2 --device h100 --batch-size 8", "--batch-size. Did you mean '--batch'?"),
         ("fit hf:bert 24g", "(got '24g'). Did you mean '24 GB' or '24 GiB'?"),
