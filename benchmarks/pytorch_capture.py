@@ -20,11 +20,12 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from time import process_time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -254,7 +255,9 @@ def whole_cases() -> Iterator[Whole]:
         *(("ResNet-18", resnet18(), image, 1.05), ("BERT-base, 1 x 128", bert, tokens, 1.05)),
         ("MLP of three layers, batch 64", mlp, torch.ones(64, 512), 1.3),
     ):
-        yield Whole(f"hook, {name}, on data", partial(model, x), partial(hooked, partial(model, x)), bar)
+        run = partial(model, x)
+        yield Whole(f"hook, {name}, on data", run, partial(hooked, run), bar)
+        yield Whole(f"a dispatch mode that does nothing, {name}, on data", run, partial(dispatched, run), bar)
     trained = resnet18().train()
     optimizer = torch.optim.AdamW(trained.parameters())
     step = partial(train_step, trained, optimizer, torch.ones(8, 3, 224, 224))
@@ -273,6 +276,18 @@ def whole_cases() -> Iterator[Whole]:
     deep = without_data(lambda: nn.Sequential(*(nn.Linear(16, 16) for _ in range(10_000))))
     yield Whole("estimate of 10,000 layers, seconds", None, lambda: estimate(deep, (1, 16)), 2)
     yield Whole("the same with backward pass, seconds", None, lambda: estimate(deep, (1, 16), backward=True), 5)
+
+
+class Nothing(TorchDispatchMode):
+    """The least that a hook in Python takes."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def dispatched(run: Callable[[], object]) -> None:
+    with Nothing():
+        run()
 
 
 def hooked(run: Callable[[], object]) -> None:
