@@ -8,10 +8,9 @@ import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
-from costcore.errors import CostError, error_text, import_problem
+from costcore.errors import CostError, import_problem
 from costcore.numbers import is_symbolic
 from costcore.tables.columns import cell_text, choose, in_order, limited
 from costcore.tables.quantity import NUMERIC
@@ -26,7 +25,7 @@ from costcore.tables.renderers import (
 )
 from costcore.tables.renderers import to_csv as text_to_csv
 from costcore.text.amounts import Formatted, jsonable
-from costcore.text.output import Column, RenderedTable, Screen, encodable, printable, wrapped, writable
+from costcore.text.output import Column, RenderedTable, Screen, encodable, printable, save_bytes, wrapped, writable
 from costcore.trace.run import FLOPS
 
 
@@ -149,10 +148,7 @@ def to_excel(answer: Content, target: str | PathLike[str]) -> None:
             name = _sheet_name("Figures" if answer.figures and not i else table.title, names)
             cells = {column.key: [_excel_cell(row, column) for row in table._lines] for column in table.columns}
             data_frame(cells).to_excel(writer, sheet_name=name, index=False)
-    try:
-        Path(target).write_bytes(content.getvalue())
-    except OSError as error:
-        raise type(error)(f"{target} cannot be written: {error_text(error)}") from error
+    save_bytes(content.getvalue(), target)
 
 
 def _sheet_name(title: str, names: set[str]) -> str:

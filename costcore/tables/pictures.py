@@ -10,11 +10,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from costcore.errors import CostError, error_text, import_problem, unknown
+from costcore.errors import CostError, import_problem, unknown
 from costcore.numbers import is_symbolic
 from costcore.tables.quantity import quantity
 from costcore.text.amounts import BASES, PREFIXES, Formatted, prefix_for, short, unit_of_time
-from costcore.text.output import Column, printable
+from costcore.text.output import Column, printable, save, save_bytes
 
 # The result of :meth:`costcore.Report.plot`: rows and their picture.
 
@@ -73,7 +73,7 @@ class Picture(list[Any]):
         """
         suffix = check_suffix(target, (".csv", *SUFFIXES))
         if suffix == ".csv":
-            Path(target).write_text(self.to_csv(), encoding="utf-8")
+            save(self.to_csv(), target)
         else:
             save_figure(self.figure(), target, suffix)
 
@@ -228,11 +228,13 @@ def save_figure(figure: Any, target: Any, suffix: str) -> None:
     from matplotlib import rc_context
 
     metadata = {"Date": None} if suffix == ".svg" else {"CreationDate": None} if suffix == ".pdf" else None
-    try:
-        with rc_context(_FONT):
-            figure.savefig(target, format=suffix[1:], metadata=metadata, dpi=DPI)
-    except OSError as error:
-        raise type(error)(f"{target} cannot be written: {error_text(error)}") from error
+    image = io.BytesIO()
+    with rc_context(_FONT):
+        figure.savefig(image, format=suffix[1:], metadata=metadata, dpi=DPI)
+    if isinstance(target, (str, PathLike)):
+        save_bytes(image.getvalue(), target)
+    else:
+        target.write(image.getvalue())
 
 
 # Bars: a number for each row of a table, and what fills a memory.

@@ -172,7 +172,7 @@ def save(text: str, target: Target) -> str:
         OSError: if the path cannot be written.
     """
     if isinstance(target, (str, PathLike)):
-        _write_file(Path(target).resolve(), text)
+        save_bytes(text.encode("utf-8", "backslashreplace"), target)
     elif target is not None:
         stream = writable(target)
         stream.write(encodable(text, stream))
@@ -190,13 +190,19 @@ def writable(stream: IO[str]) -> IO[str]:
     return stream
 
 
-def _write_file(path: Path, text: str) -> None:
+def save_bytes(content: bytes, target: str | PathLike[str]) -> None:
+    """Replace a file atomically, as :func:`save`.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
     import secrets  # imports OpenSSL
 
+    path = Path(target).resolve()
     is_replaced = path.is_file() or not path.exists()  # a pipe or a terminal cannot be replaced
     written = path.with_name(f".{secrets.token_hex(8)}.tmp") if is_replaced else path
     try:
-        written.write_text(text, encoding="utf-8", newline="\n", errors="backslashreplace")
+        written.write_bytes(content)
         if is_replaced and path.exists():  # a report that others may not read stays so
             written.chmod(path.stat().st_mode & 0o7777)
         if is_replaced:

@@ -209,11 +209,29 @@ def test_a_folder_that_is_read_only_is_reported(model, tmp_path, monkeypatch, ca
     def refuse(*arguments, **options):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(Path, "write_text", refuse)
+    monkeypatch.setattr(Path, "write_bytes", refuse)
     monkeypatch.setattr(Path, "unlink", refuse)
     target = tmp_path / "report.json"
     assert main([f"{model}:small", "--input", "2x3", "--output", str(target)]) == 1
     assert capsys.readouterr().err == f"costcore: {target} cannot be written: Read-only file system\n"
+
+
+@pytest.mark.parametrize("suffix", ["json", "html", "csv", "xlsx", "svg", "png", "pdf"])
+def test_a_full_disk_leaves_the_file_that_was_there(model, tmp_path, monkeypatch, capsys, suffix):
+    write = Path.write_bytes
+
+    def fill(path, content):
+        write(path, content[:9])
+        raise OSError(28, "No space left on device")
+
+    folder = tmp_path / "results"
+    folder.mkdir()
+    target = folder / f"report.{suffix}"
+    target.write_text("before")
+    monkeypatch.setattr(Path, "write_bytes", fill)
+    assert main([f"{model}:small", "--input", "2x3", "--output", str(target)]) == 1
+    assert capsys.readouterr().err == f"costcore: {target} cannot be written: No space left on device\n"
+    assert ([*folder.iterdir()], target.read_text()) == ([target], "before")
 
 
 def test_a_class_instead_of_an_instance_is_reported(toy):

@@ -21,6 +21,8 @@ PARTS = {
         "Blocks",
         "Call",
         "CallCost",
+        "Conversion",
+        "ConversionChange",
         "Cost",
         "Delta",
         "Difference",
