@@ -82,14 +82,19 @@ def joined(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor | None:
     """Return the empty result of an element-wise operator on two tensors; None if its layout is not plain."""
     if x.shape == y.shape and x.stride() == y.stride():
         return empty_like(x, dtype) if is_dense(x) else _in_order_of(x, dtype) if _has_one_order(x) else None
-    if x.shape == y.shape and _has_one_order(x) and min(y.stride()) > 0:
+    if _has_one_order(x) and (min(y.stride()) > 0 if x.shape == y.shape else _is_smaller(y, x)):
         return _in_order_of(x, dtype)
     if x.shape == y.shape and (is_contiguous(x) or is_contiguous(y)) and _is_in_order(x) and _is_in_order(y):
         return empty(x.shape, dtype)
     if not (is_contiguous(x) and is_contiguous(y)):
         return None
-    larger, smaller = (x, y) if broadcasts(y.shape, x.shape) else (y, x)
-    return empty(larger.shape, dtype) if broadcasts(smaller.shape, larger.shape) else None
+    rank = max(x.dim(), y.dim())
+    sizes = [*zip(*((1,) * (rank - each.dim()) + tuple(each.shape) for each in (x, y)), strict=True)]
+    return empty([max(pair) for pair in sizes], dtype) if all(a == b or 1 in (a, b) for a, b in sizes) else None
+
+
+def _is_smaller(x: Tensor, y: Tensor) -> bool:
+    return is_contiguous(x) and broadcasts(x.shape, y.shape)
 
 
 # Interpolation of images
@@ -145,15 +150,21 @@ def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor | None:
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
     """Return the empty concatenation of tensors of one dtype; images must be contiguous."""
-    first = tensors[0] if len(tensors) else None
-    if first is None or not first.dim() or not -first.dim() <= dim < first.dim():
+    dtypes = {x.dtype for x in tensors}
+    tensors = [x for x in tensors if x.shape != (0,)]  # which fits tensors of any rank
+    first = tensors[0] if tensors else None
+    if first is None or len(dtypes) > 1 or not first.dim() or not -first.dim() <= dim < first.dim():
         return None
-    if any(x.dtype != first.dtype or x.dim() != first.dim() or not (x.dim() < 4 or is_contiguous(x)) for x in tensors):
+    if any(x.dim() != first.dim() or not _has_channels_first(x) for x in tensors):
         return None
     dim %= first.dim()
     if any(0 in x.shape or [*x.shape[:dim], *x.shape[dim + 1 :]] != _others(first, dim) for x in tensors):
         return None
     return empty((*first.shape[:dim], sum(x.shape[dim] for x in tensors), *first.shape[dim + 1 :]), first.dtype)
+
+
+def _has_channels_first(x: Tensor) -> bool:
+    return x.dim() < 4 or is_contiguous(x) or (x.dim() == 4 and min(x.shape) > 1 and x.stride()[1] > x.stride()[3] > 0)
 
 
 def clone(x: Tensor, *, memory_format: torch.memory_format | None = None) -> Tensor | None:
@@ -183,7 +194,31 @@ def embedding(
 ) -> Tensor | None:
     """Return empty rows of a table."""
     is_plain = weight.dim() == 2 and weight.dtype in FLOATS and weight.is_contiguous() and indices.dtype in INDICES
-    return empty((*indices.shape, weight.shape[1]), weight.dtype) if is_plain and indices.is_contiguous() else None
+    return empty((*indices.shape, weight.shape[1]), weight.dtype) if is_plain else None
+
+
+def constant_pad(x: Tensor, pad: Sequence[int], value: float = 0) -> Tensor | None:
+    """Return an empty tensor that is longer along its last axes."""
+    if x.dim() > 3 or not is_contiguous(x) or len(pad) % 2 or len(pad) > 2 * x.dim() or min(pad, default=-1) < 0:
+        return None
+    sizes = [*x.shape]
+    for i in range(len(pad) // 2):
+        sizes[-1 - i] += pad[2 * i] + pad[2 * i + 1]
+    return empty(sizes, x.dtype)
+
+
+def nll_loss(
+    x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
+) -> tuple[Tensor, Tensor] | None:
+    """Return the empty loss of log-probabilities [n, classes], and the empty sum of weights."""
+    if weight is not None or not _can_be_classified(x, target) or reduction not in range(3):
+        return None
+    return empty(() if reduction else target.shape, x.dtype), empty((), x.dtype)
+
+
+def _can_be_classified(x: Tensor, target: Tensor) -> bool:
+    is_plain = x.dim() == 2 and x.dtype in FLOATS and is_contiguous(x)
+    return is_plain and target.dtype is torch.int64 and target.shape == x.shape[:1] and target.is_contiguous()
 
 
 def arange(end: int, **options: Any) -> Tensor | None:
@@ -279,6 +314,8 @@ ARRANGING: Mapping[str, Callable[..., Any]] = {
     "aten::clone": clone,
     "aten::stack": stack,
     "aten::embedding": embedding,
+    "aten::constant_pad_nd": constant_pad,
+    "aten::nll_loss_forward": nll_loss,
     "aten::arange": arange,
     "aten::zeros": filled,
     "aten::ones": filled,
@@ -464,7 +501,9 @@ _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 def unary(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
     """Return the empty result of a function of every element."""
-    return empty_like(x) if _is_plain_float(x) else None
+    if x.dtype not in _PLAIN_FLOATS:
+        return None
+    return empty_like(x) if keeps_strides(x) else _in_order_of(x, x.dtype) if _has_one_order(x) else None
 
 
 def unary_in_place(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
@@ -550,10 +589,6 @@ def masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor | None:
 
 def _is_float(x: object) -> bool:
     return isinstance(x, Tensor) and x.dtype in FLOATS
-
-
-def _is_plain_float(x: Tensor) -> bool:
-    return x.dtype in (torch.float32, torch.float64) and keeps_strides(x)
 
 
 POINTWISE: Mapping[str, Callable[..., Any]] = {
@@ -723,6 +758,37 @@ def select_backward(gradient: Tensor, sizes: Sequence[int], dim: int, index: int
     return empty(sizes, gradient.dtype) if is_plain else None
 
 
+def slice_backward(gradient: Tensor, sizes: Sequence[int], dim: int, start: int, end: int, step: int) -> Tensor | None:
+    """Return the empty gradient of a tensor from the gradient of some positions along an axis."""
+    rank = len(sizes)
+    if (
+        gradient.dtype not in _PLAIN_FLOATS
+        or not -rank <= dim < rank
+        or min(sizes) < 1
+        or min(start, end, step - 1) < 0
+    ):
+        return None
+    length = len(range(start, min(end, sizes[dim]), step))
+    is_plain = gradient.shape == (*sizes[: dim % rank], length, *sizes[dim % rank + 1 :])
+    return empty(sizes, gradient.dtype) if is_plain and length else None
+
+
+def nll_loss_backward(
+    gradient: Tensor,
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: int,
+    ignore_index: int,
+    total_weight: Tensor,
+) -> Tensor | None:
+    """Return the empty gradient of log-probabilities [n, classes]."""
+    if nll_loss(x, target, weight, reduction, ignore_index) is None or total_weight.shape:
+        return None
+    is_plain = gradient.shape == (() if reduction else target.shape) and gradient.is_contiguous()
+    return empty(x.shape, x.dtype) if is_plain and {gradient.dtype, total_weight.dtype} == {x.dtype} else None
+
+
 def _are_float(gradient: Tensor, x: Tensor) -> bool:
     return x.dtype in _PLAIN_FLOATS and gradient.dtype == x.dtype
 
@@ -747,6 +813,8 @@ GRADIENTS: Mapping[str, Callable[..., Any]] = {
     "aten::max_pool2d_with_indices_backward": max_pool2d_backward,
     "aten::embedding_dense_backward": embedding_backward,
     "aten::select_backward": select_backward,
+    "aten::slice_backward": slice_backward,
+    "aten::nll_loss_backward": nll_loss_backward,
 }
 """Functions by the operator with its overload."""
 

@@ -64,6 +64,8 @@ def pair(draw: Draw) -> tuple[Any, ...]:
     dtype = draw.dtype()
     first, second = draw.tensor(*shape, dtype=dtype), draw.tensor(*draw.near(shape), dtype=dtype)
     if draw.random() < 0.2:
+        first = draw.tensor(*draw.near(shape), dtype=dtype)
+    if draw.random() < 0.2:
         second = draw.choice((2, 2.0, True, 0))
     elif draw.random() < 0.2:
         second = draw.tensor(*shape)
@@ -149,6 +151,8 @@ def list_of(near: bool) -> Callable[[Draw], tuple[Any, ...]]:
             if near and -rank <= dim < rank:
                 shape[dim] = draw.size()
             tensors.append(draw.tensor(*shape, dtype=dtype if draw.random() < 0.95 else None))
+        if draw.random() < 0.1:
+            tensors.insert(0, draw.tensor(0, dtype=dtype))
         return tensors, dim
 
     return args
@@ -319,6 +323,33 @@ def embedding_backward(draw: Draw) -> tuple[Any, ...]:
     return draw.tensor(*shape, draw.size()), draw.tensor(*others, dtype=torch.int64), 7, -1, draw.random() < 0.2
 
 
+def padded(draw: Draw) -> tuple[Any, ...]:
+    shape = draw.shape(draw.randint(1, 4))
+    return draw.tensor(*shape), [draw.choice((0, 1, 3, -1)) for _ in range(2 * draw.randint(1, len(shape)))], 0.5
+
+
+def sliced(draw: Draw) -> tuple[Any, ...]:
+    shape = draw.shape(draw.randint(1, 4))
+    dim, start, step = draw.randint(-len(shape), len(shape) - 1), draw.randint(0, 3), draw.choice((1, 1, 2))
+    end = draw.choice((2**63 - 1, draw.size()))
+    sizes = [len(range(start, min(end, n), step)) if i == dim % len(shape) else n for i, n in enumerate(shape)]
+    return draw.tensor(*sizes), [*shape], dim, start, end, step
+
+
+def loss(draw: Draw) -> tuple[Any, ...]:
+    n = draw.size()
+    x = draw.tensor(n, draw.size())
+    weight = draw.tensor(x.shape[1], dtype=x.dtype) if draw.random() < 0.1 else None
+    target = draw.tensor(n if draw.random() < 0.9 else n + 1, dtype=torch.int64)
+    return x, target, weight, draw.randint(0, 2), -100
+
+
+def loss_backward(draw: Draw) -> tuple[Any, ...]:
+    x, target, weight, reduction, ignored = loss(draw)
+    gradient = draw.tensor(*(() if reduction else target.shape), dtype=x.dtype)
+    return gradient, x, target, weight, reduction, ignored, draw.tensor(dtype=x.dtype)
+
+
 ARGUMENTS: dict[str, Callable[[Draw], tuple[Any, ...]]] = {
     **{name: pair_or_batch for name in FAST_KERNELS if name.endswith(".Tensor")},
     **{f"aten::{name}.Tensor": two_tensors for name in ("eq", "ne", "lt", "le", "gt", "ge")},
@@ -339,6 +370,10 @@ ARGUMENTS: dict[str, Callable[[Draw], tuple[Any, ...]]] = {
     "aten::clone": lambda draw: with_number(draw)[:1],
     "aten::stack": list_of(near=False),
     "aten::embedding": embedding,
+    "aten::constant_pad_nd": padded,
+    "aten::nll_loss_forward": loss,
+    "aten::nll_loss_backward": loss_backward,
+    "aten::slice_backward": sliced,
     "aten::max_pool2d_with_indices": windows(4),
     "aten::avg_pool2d": windows(3),
     "aten::_adaptive_avg_pool2d": adaptive,
