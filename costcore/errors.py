@@ -29,8 +29,13 @@ _PICKLE = "a pickle, which would run code when it is read. Pass the code that bu
 _ARCHIVE = "an archive. Unpack it, and pass the model inside."
 _PADDLE = "a model of PaddlePaddle. Convert it with paddle2onnx."
 _ARRAYS = "a file of arrays, not a model. Pass the code that builds the model, as file.py:factory."
-_NSIGHT = "a report of Nsight Systems. Run nsys export --type sqlite, and pass its file."
-_ROCPROF = "a trace of rocprofv3. Run it with --output-format csv, and pass the file of kernels."
+_NSIGHT = "a report of Nsight Systems. Pass the file that this writes: nsys export --type sqlite REPORT"
+_COMPUTE = (
+    "a report of Nsight Compute, which replays single kernels. Record the run: nsys profile --output=report python "
+    "train.py, then nsys export --type sqlite report.nsys-rep"
+)
+_ROCPROF = "a trace of rocprofv3. Pass the file that this writes: rocprofv3 --kernel-trace --output-format pftrace"
+_ROCPD = "a database of rocprofv3. Pass the file that this writes: rocpd convert --output-format pftrace -i FILE"
 _CAFFE = "a model of Caffe. Convert it to ONNX."
 
 OTHER_FILES = {
@@ -41,7 +46,9 @@ OTHER_FILES = {
     **dict.fromkeys((".engine", ".plan", ".trt", ".rknn", ".hef", ".blob", ".bmodel", ".om", ".mnn"), _COMPILED),
     **dict.fromkeys((".pkl", ".pickle", ".joblib", ".dill"), _PICKLE),
     **dict.fromkeys((".nsys-rep", ".qdrep"), _NSIGHT),
-    **dict.fromkeys((".pftrace", ".otf2"), _ROCPROF),
+    **dict.fromkeys((".ncu-rep", ".ncu-repz"), _COMPUTE),
+    **dict.fromkeys((".otf2", ".ctf"), _ROCPROF),
+    ".rocpd": _ROCPD,
     **dict.fromkeys((".zip", ".tar", ".tgz", ".gz", ".mar", ".nemo"), _ARCHIVE),
     **dict.fromkeys((".pdmodel", ".pdiparams"), _PADDLE),
     **dict.fromkeys((".npz", ".npy", ".msgpack"), _ARRAYS),

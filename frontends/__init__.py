@@ -123,7 +123,7 @@ def is_model_folder(path: str) -> bool:
 # Traces of PyTorch, recognized by their first bytes.
 
 
-_OF_PROFILER = re.compile(rb'"(traceEvents|deviceProperties|distributedInfo)"\s*:')
+_OF_PROFILER = re.compile(rb'"(traceEvents|deviceProperties|distributedInfo|rocprofiler-sdk-tool)"\s*:')
 
 _OF_OBSERVER = re.compile(rb'"nodes"\s*:\s*\[')
 
@@ -137,9 +137,19 @@ _OF_DEVICE = re.compile(rb"SQLite format 3\0|[^\n]*\bKernel_Name\b[^\n]*\bStart_
 """The beginning of an export of Nsight Systems, and of a kernel trace of rocprofv3."""
 
 
+_OF_PROTOBUF = re.compile(
+    rb"\n[\x80-\xff]{0,4}[\x01-\x7f]"
+    rb"(([\x30-\x7f]|[\x80-\xff][\x02-\x0f]).{0,200}?[\0-\x08\x0e-\x1f]"
+    rb"|(\x08[\x80-\xff]{0,9}[\0-\x7f])?\x12[\x01-\x7f](/|Task |#))",
+    re.DOTALL,
+)
+"""The beginning of a protobuf: of Perfetto, a packet whose first field has a number above 5; or of the profilers of JAX
+and TensorFlow, a plane with its name."""
+
+
 def is_trace(head: bytes) -> bool:
     """Return whether a file is a trace of a profiler or an execution trace, by its first bytes."""
-    if _OF_DEVICE.match(head):
+    if _OF_DEVICE.match(head) or _OF_PROTOBUF.match(head):
         return True
     head = head.removeprefix(b"\xef\xbb\xbf")
     if head.lstrip()[:1] == b"{":

@@ -21,6 +21,7 @@ ROWS = {
 OPERATORS = {ast.Pow: operator.pow, ast.Mult: operator.mul, ast.LShift: operator.lshift}
 CHECKPOINTS, LIBRARIES = "frontends/pytorch/checkpoints", "frontends/pytorch/libraries"
 DEVICE_FILES = "profiles of Nsight Systems and rocprofv3"
+PROTOBUFS = "traces as protobufs (Perfetto, XSpace)"
 CONFIG = "`config.json` (`hf:`)"
 TOML = "conventions, devices, calibrations, topologies"
 
@@ -58,6 +59,10 @@ LIMITS = [
     ("traces", "frontends/pytorch/traces/trace_file.py", "LONGEST", 2**25, "32 MiB an event"),
     (DEVICE_FILES, "frontends/pytorch/traces/device_files.py", "MOST_FIELD", 2**16, "names of 65,536 characters"),
     (DEVICE_FILES, "frontends/pytorch/traces/device_files.py", "STEPS_PER_BYTE", 20, "20 times the bytes"),
+    (PROTOBUFS, "frontends/pytorch/traces/protobuf_files.py", "MOST_BYTES", 2**29, "512 MiB"),
+    (PROTOBUFS, "frontends/pytorch/traces/protobuf_files.py", "MOST_EVENTS", 4 * 10**6, "4,000,000 events"),
+    (PROTOBUFS, "frontends/pytorch/traces/protobuf_files.py", "MOST_UNPACKED", 2**27, "128 MiB"),
+    (PROTOBUFS, "frontends/pytorch/traces/protobuf_files.py", "MOST_DEPTH", 10_000, "10,000 open"),
     ("profiles of runtimes", "costcore/analyses/measured/join.py", "MOST", 2**29, "512 MiB"),
     (
         "profiles of runtimes",

@@ -148,13 +148,14 @@ def _collector_off() -> Iterator[None]:
         yield
     finally:
         if len(sys.modules) > n_modules:
-            _move_to_oldest_generation()
+            move_to_oldest_generation()
         if was_on:
             gc.enable()
 
 
-def _move_to_oldest_generation() -> None:
-    # Without a scan. Objects that the user has frozen would be unfrozen too, so then nothing moves.
+def move_to_oldest_generation() -> None:
+    """Move all objects to the oldest generation without a scan: collections of younger ones leave them out."""
+    # Objects that the user has frozen would be unfrozen too, so then nothing moves.
     if gc.get_freeze_count() < LEAST_FROZEN:
         gc.freeze()
         gc.unfreeze()

@@ -777,7 +777,7 @@ def run_kernel(run: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
     before = len(sys.modules)
     result = run(*args, **kwargs)
     if len(sys.modules) != before:
-        gc.collect()
+        gc.collect(2 if gc.isenabled() else 1)  # else all new objects are in the younger generations
     return result
 
 

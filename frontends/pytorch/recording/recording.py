@@ -730,6 +730,46 @@ class CallLog:
             self._annotations[len(self._rows)] = self._annotation(template, phase, reading)
         self._rows.append((number, module, phase, *values, 0))
 
+    def rows_since(self, position: int) -> Sequence[tuple[Any, ...]] | None:
+        """Return the calls from a position on, for :meth:`repeat`; None if more than the calls was recorded."""
+        first = position - len(self.recorder.calls)
+        if first < 0 or self._outer is not None or self.ledger is not None:
+            return None
+        noted = *self.recorder.attention_pairs, *self.recorder.masked_scores
+        if any(at >= position for at in noted) or any(at >= first for at in self._annotations):
+            return None
+        return self._rows[first:]
+
+    def repeat(self, rows: Iterable[tuple[Any, ...]], module: str, phase: str) -> None:
+        """Append calls again that other tensors with the same shapes, dtypes and strides were passed to.
+
+        Args:
+            rows: the calls, as :meth:`rows_since` returns them.
+            module: path of their module.
+            phase: phase of the run.
+        """
+        identities, new_id = self.identities, self.recorder.new_id
+        parameters, storages, sizes = identities.parameters, identities.storages, identities.sizes
+        operands, memories, learned = {0: 0}, {0: 0}, {0: 0}
+        for row in rows:
+            values = []
+            for value in row[3:]:
+                operand = operands.get(value)
+                if operand is None:
+                    operand = operands[value] = new_id()
+                    memory = storages[value]
+                    if memory not in memories:
+                        memories[memory] = new_id()
+                    storages[operand] = memories[memory]
+                    parameter = parameters.get(value, 0)
+                    if parameter:
+                        if parameter not in learned:
+                            learned[parameter] = self.recorder.parameter(sizes[parameter])
+                            identities.used_as_weights[learned[parameter]] = sizes[parameter]
+                        parameters[operand] = learned[parameter]
+                values.append(operand)
+            self._rows.append((row[0], module, phase, *values))
+
     def append_returned(self, tensors: Sequence[Tensor]) -> None:
         """Append tensors that the outermost module returned."""
         identities = self.identities

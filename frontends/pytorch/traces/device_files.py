@@ -21,13 +21,13 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.files import open_file
+from costcore.registry import first_bytes
 
+from .protobuf_files import GZIP, is_protobuf
 from .records import Kernel, Launch, Op, Recorded, Span, Thread
 
 DATABASE = b"SQLite format 3\0"
 """The first bytes of an SQLite file."""
-
-GZIP = b"\x1f\x8b"
 
 COLUMNS = ("Kernel_Name", "Start_Timestamp", "End_Timestamp")
 """The columns of a kernel trace that are read, besides those of its queue."""
@@ -62,7 +62,11 @@ def read_device_file(path: Path) -> Recorded | None:
     """
     with open_file(path) as file:
         head = file.read(len(DATABASE))
-    if head.startswith(GZIP) or head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[", b""):
+    if (
+        head.startswith(GZIP)
+        or is_protobuf(first_bytes(str(path)))
+        or head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[", b"")
+    ):
         return None
     recorded = _open_database(path) if head == DATABASE else _read_rocprof(path)
     if not recorded.kernels:
@@ -80,7 +84,7 @@ def _read_rocprof(path: Path) -> Recorded:
         with open_file(path) as file:
             rows = csv.DictReader(line.decode("utf-8", "replace") for line in file)
             if not {*COLUMNS} <= {*(rows.fieldnames or ())}:
-                expected = "JSON of torch.profiler, SQLite of Nsight Systems or CSV of rocprofv3"
+                expected = "JSON of torch.profiler, SQLite of Nsight Systems, CSV of rocprofv3, or XSpace of JAX"
                 raise CostError(f"{path} is not a trace (expected {expected})")
             for row in rows:
                 _add_kernel_without_launch(
@@ -91,6 +95,52 @@ def _read_rocprof(path: Path) -> Recorded:
     finally:
         csv.field_size_limit(before)
     return recorded
+
+
+class RocprofReader:
+    """Takes what ``rocprofv3 --output-format json`` writes for a process."""
+
+    def __init__(self) -> None:
+        self.recorded = Recorded()
+
+    def add(self, value: Any) -> None:
+        """Take the records of a process: dispatches of kernels, and copies."""
+        value = value if isinstance(value, dict) else {}
+        symbols = value.get("kernel_symbols")
+        names: dict[Any, str] = {
+            each.get("kernel_id"): next((each[key] for key in _SYMBOLS if isinstance(each.get(key), str)), "")
+            for each in (symbols if isinstance(symbols, list) else ())
+            if isinstance(each, dict) and isinstance(each.get("kernel_id"), int)
+        }
+        records = value.get("buffer_records")
+        records = records if isinstance(records, dict) else {}
+        for kind, work in (("kernel_dispatch", "kernel"), ("memory_copy", "memcpy")):
+            found = records.get(kind)
+            for record in found if isinstance(found, list) else ():
+                self._add(record, names, work)
+
+    def _add(self, record: Any, names: Mapping[Any, str], kind: str) -> None:
+        record = record if isinstance(record, dict) else {}
+        info = record.get("dispatch_info")
+        info = info if isinstance(info, dict) else {}
+        times = record.get("start_timestamp"), record.get("end_timestamp")
+        stream = tuple(_handle(info.get(key)) for key in ("agent_id", "queue_id"))
+        if kind == "kernel":
+            number = info.get("kernel_id")
+            name = names.get(number) if isinstance(number, int) else None
+            _add_kernel_without_launch(self.recorded, name or None, times, (stream[0], stream[1]))
+        elif _is_span(*times):
+            start, end = times
+            assert isinstance(start, int) and isinstance(end, int)
+            self.recorded.kernels.append(Kernel(kind, kind, start, end, ("copies", 0), -1))
+
+
+_SYMBOLS = ("formatted_kernel_name", "demangled_kernel_name", "kernel_name")
+
+
+def _handle(value: Any) -> Any:
+    found = value.get("handle") if isinstance(value, dict) else value
+    return found if isinstance(found, (int, str)) else 0
 
 
 def _times(row: Mapping[str, Any]) -> Sequence[object]:
@@ -140,6 +190,10 @@ class _Tables:
         self._left -= 10**5
         return int(self._left < 0)  # anything but 0 ends the query
 
+    def has(self, beginning: str) -> bool:
+        """Return whether the name of a table begins with a text."""
+        return any(name.startswith(beginning) for name in self._plain)
+
     def rows(self, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a table; a column that it does not have is None, and a table that is not there is empty."""
         if table not in self._plain:
@@ -150,6 +204,10 @@ class _Tables:
 
 
 def _read_nsight(tables: _Tables, path: Path) -> Recorded:
+    if tables.has("rocpd_"):
+        raise CostError(
+            f"{path} is a database of rocprofv3. Convert it: rocpd convert -i {path} --output-format pftrace"
+        )
     texts = {key: text for key, text in tables.rows("StringIds", "id", "value") if isinstance(text, str)}
     if not texts:
         raise CostError(f"{path} is a database, but no export of Nsight Systems. Make one: nsys export --type sqlite")
@@ -169,7 +227,7 @@ def _read_nsight(tables: _Tables, path: Path) -> Recorded:
     for start, end, text, key, thread in tables.rows("NVTX_EVENTS", "start", "end", "text", "textId", "globalTid"):
         text = text if isinstance(text, str) else texts.get(key)
         if _is_span(start, end) and isinstance(text, str) and type(thread) is int:
-            _add_range(recorded, text, start, end, (0, thread))
+            add_range(recorded, text, start, end, (0, thread))
     recorded.kernels.sort(key=lambda kernel: kernel.start)
     return recorded
 
@@ -199,7 +257,8 @@ def _add_kernels(
         recorded.kernels.append(Kernel(intern(name), kind, start, end, (device, stream), number))
 
 
-def _add_range(recorded: Recorded, text: str, start: int, end: int, thread: Thread) -> None:
+def add_range(recorded: Recorded, text: str, start: int, end: int, thread: Thread) -> None:
+    """Add a range of NVTX or ROCTX: an operator if its text is that of one."""
     match = _NAME.match(text)
     if match:
         recorded.ops.append(Op(intern(match[1]), None, start, end, thread))

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from sys import intern
 from typing import Any, NamedTuple, TypeAlias
 
 from costcore.ir import Layer, Tensor
@@ -87,6 +88,7 @@ class Op:
         module: path of its module.
         phase: phase of the run.
         lines: the lines of the user's code that were running, the innermost last.
+        position: its position among the operators of its thread.
     """
 
     name: str
@@ -106,6 +108,7 @@ class Op:
     phase: str = "forward"
     lines: tuple[str, ...] = ()
     forward: Op | None = None
+    position: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -283,10 +286,9 @@ def is_graph(launch: Launch) -> bool:
     return "Graph" in launch.name and "aunch" in launch.name
 
 
-def spans_at(spans: Iterable[Span], times: Iterable[int]) -> list[tuple[Span, ...]]:
-    """Return for every time, in ascending order, the spans around it, the innermost last; spans nest."""
+def spans_at(spans: Iterable[Span], times: Iterable[int]) -> Iterator[tuple[Span, ...]]:
+    """Yield for every time, in ascending order, the spans around it, the innermost last; spans nest."""
     waiting = sorted(spans, key=lambda span: (span.start, -span.end))
-    found: list[tuple[Span, ...]] = []
     around: list[Span] = []
     at = 0
     last: tuple[Span, ...] = ()
@@ -303,15 +305,18 @@ def spans_at(spans: Iterable[Span], times: Iterable[int]) -> list[tuple[Span, ..
             changed = True
         if changed:
             last = tuple(around)
-        found.append(last)
-    return found
+        yield last
 
 
 def device_time(ops: Sequence[Op]) -> dict[Op, int]:
-    """Return the nanoseconds of device work below each operator."""
-    found: dict[Op, int] = {}
+    """Return the nanoseconds of device work below each operator that has any."""
+    found: Counter[Op] = Counter()
     for op in reversed(ops):  # children come after their parents
-        found[op] = sum(kernel_time(op.kernels)) + sum(found.get(child, 0) for child in op.children)
+        length = found.get(op, 0) + sum(kernel_time(op.kernels)) if op.kernels or op in found else 0
+        if length:
+            found[op] = length
+            if op.parent is not None:
+                found[op.parent] += length
     return found
 
 
@@ -362,10 +367,19 @@ def place(recorded: Recorded, threads: Mapping[Thread, Sequence[Op]]) -> None:
     """Set module, phase and lines of every operator."""
     for thread, ops in threads.items():
         times = [op.start for op in ops]
-        for op, spans in zip(ops, spans_at(recorded.modules.get(thread, ()), times), strict=True):
-            op.module = ".".join([span.name for span in spans])
+        last: tuple[Span, ...] = ()
+        module = ""
+        lines: tuple[str, ...] = ()
+        of_modules = recorded.modules.get(thread, ())
+        for op, spans in zip(ops, spans_at(of_modules, times), strict=True) if of_modules else ():
+            if spans is not last:  # operators between the same spans share one text
+                last, module = spans, intern(".".join([span.name for span in spans]))
+            op.module = module
+        last = ()
         for op, spans in zip(ops, spans_at(recorded.frames.get(thread, ()), times), strict=True):
-            op.lines = tuple([span.name for span in spans])
+            if spans is not last:
+                last, lines = spans, tuple([span.name for span in spans])
+            op.lines = lines
         optimizers = [span for span in recorded.annotations.get(thread, ()) if span.name.startswith(_OPTIMIZER)]
         for op, spans in zip(ops, spans_at(optimizers, times), strict=True):
             if spans:

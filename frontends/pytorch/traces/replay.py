@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from costcore.errors import CostError
-from costcore.ir import Layer, Role
+from costcore.ir import Cost, Layer, Operations, Role
 from costcore.ir import Tensor as Operand
 from costcore.registry import plugin_rows
 from costcore.trace.call import Call, Uncounted
@@ -87,6 +87,8 @@ class Replay:
         self._has_ids = has_ids
         self._rules = Translator(plugin_rows("traces"), _in_role)
         self._candidates: dict[tuple[str, str, int], tuple[Candidate, ...]] = {}
+        self._equal: dict[tuple[str, str, int, bool], Sequence[tuple[Any, ...]]] = {}
+        """The recorded calls of operators that do not depend on their neighbors: an equal one is not run again."""
         self._live: dict[Any, Tensor] = {}
         self._op: Op | None = None
         mode.recording.locate_by(self._where)
@@ -156,8 +158,15 @@ class Replay:
         is_known = op.arguments is None or is_operator(op.name)
         if is_known and op.arguments is not None:
             self.unlisted[op.name] += 1
-        self._add(op, layer, Uncounted.NO_SHAPES if is_known else None, native)
+        cost = None if op.details is None or "flops" not in op.details else self._stated(op.details, native)
+        self._add(op, layer, Uncounted.NO_SHAPES if is_known and cost is None else None, native, cost)
         return False
+
+    def _stated(self, details: Mapping[str, Any], native: str) -> Cost:
+        self._recorder.assume(f"trace: {native}: FLOPs and bytes of XLA's cost analysis; all bytes count as read")
+        n = details["flops"]
+        products = n // 2 if details["product"] else 0
+        return Cost(Operations(fma=products, add=n - 2 * products), details["bytes"], 0, {}, products)
 
     def _take_by_rule(self, op: Op, native: str) -> bool:
         names = [name for name in (native, f"{native.partition('::')[0]}::*") if self._rules.has_row(name)]
@@ -176,7 +185,9 @@ class Replay:
     def _works(self, op: Op) -> bool:
         return self._launching is None or op in self._launching
 
-    def _add(self, op: Op, layer: Layer, uncounted: Uncounted | None, native: str = "") -> None:
+    def _add(
+        self, op: Op, layer: Layer, uncounted: Uncounted | None, native: str = "", cost: Cost | None = None
+    ) -> None:
         self._recorder.flush()
         native = native or op.name
         position = len(self._recorder.calls)
@@ -188,13 +199,19 @@ class Replay:
                 module=op.module,
                 phase=op.phase,
                 uncounted=uncounted,
-            )
+            ),
+            cost,
         )
         self.calls[op] = range(position, position + 1)
 
     def _replay(self, op: Op) -> bool:
         assert op.arguments is not None
         key = op.name, op.schema, id(op.arguments)
+        equal = (*key, _saves(op))
+        rows = self._equal.get(equal)
+        if rows is not None:
+            self._log.repeat(rows, op.module, op.phase)
+            return True
         found = self._candidates.get(key)
         if found is None:
             found = self._candidates[key] = candidates(op.name, op.schema, op.arguments)
@@ -215,6 +232,10 @@ class Replay:
                 self.assumed[op.name, name] += 1
             if self._has_ids:
                 self._keep(op.outputs, result)
+            elif candidate.is_complete and self._recorder.checkpoint().assumptions == mark.assumptions:
+                rows = self._log.rows_since(before)
+                if rows is not None:
+                    self._equal[equal] = rows
             if candidate is not found[0] and not self._has_ids:
                 self._candidates[key] = (candidate, *(each for each in found if each is not candidate))
             return True
@@ -223,7 +244,7 @@ class Replay:
     def _call(self, candidate: Candidate, op: Op) -> Any:
         positional = [self._value(slot, op) for slot in candidate.positional]
         named = {name: self._value(slot, op) for name, slot in candidate.named}
-        if op.sequence >= 0 and op.phase in ("forward", "recompute") and op.name in SAVING:
+        if _saves(op):
             return _with_gradients(candidate.operator, positional, named)
         return candidate.operator(*positional, **named)
 
@@ -276,6 +297,10 @@ class Replay:
                 self._keep(stated.items, value)
             elif isinstance(stated, TensorArgument) and stated.key is not None and isinstance(value, Tensor):
                 self._live[stated.key, tuple(value.shape), value.dtype] = value
+
+
+def _saves(op: Op) -> bool:
+    return op.sequence >= 0 and op.phase in ("forward", "recompute") and op.name in SAVING
 
 
 def _with_gradients(operator: Any, positional: Sequence[Any], named: dict[str, Any]) -> Any:
@@ -379,6 +404,16 @@ class Candidate(NamedTuple):
     positional: tuple[Slot, ...]
     named: tuple[tuple[str, Slot], ...]
     assumed: tuple[str, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is assumed, or found among the operators around."""
+        slots = (*self.positional, *(slot for _, slot in self.named))
+        lists = [slot.items for slot in slots if isinstance(slot, ListArgument)]
+        is_typed = all(
+            isinstance(x, Missing) or (isinstance(x, TensorArgument) and x.dtype) for items in lists for x in items
+        )
+        return not self.assumed and is_typed and not any(isinstance(slot, Indices) for slot in slots)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -605,7 +640,9 @@ class Neighbors:
 
     def __init__(self, threads: Mapping[Thread, Sequence[Op]]) -> None:
         self._threads = threads
-        self._place = {op: at for ops in threads.values() for at, op in enumerate(ops)}
+        for ops in threads.values():
+            for at, op in enumerate(ops):
+                op.position = at
         floats = ("float", "c10::BFloat16", "c10::Half", "double")
         counted = Counter(
             x.dtype for ops in threads.values() for op in ops for x in tensors_of(op) if x.dtype in floats
@@ -672,11 +709,11 @@ class Neighbors:
 
     def _near(self, op: Op) -> Iterator[Op]:
         yield from self._after(op)
-        ops, at = self._threads[op.thread], self._place[op]
+        ops, at = self._threads[op.thread], op.position
         yield from reversed(ops[max(0, at - NEAR) : at])
 
     def _after(self, op: Op) -> Sequence[Op]:
-        ops, at = self._threads[op.thread], self._place[op]
+        ops, at = self._threads[op.thread], op.position
         return ops[at + 1 : at + NEAR]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import codecs
+import marshal
 import re
 import zlib
 from collections import Counter
@@ -24,12 +25,14 @@ import torch
 
 from costcore.errors import CostError
 from costcore.files import check_values, open_file
-from costcore.trace.interrupts import collector_off
+from costcore.registry import first_bytes
+from costcore.trace.interrupts import collector_off, move_to_oldest_generation
 from costcore.trace.run import Profile, Recorder
 
 from ..capture.context import capture
 from ..naming import full_name
-from .device_files import read_device_file
+from .device_files import RocprofReader, add_range, read_device_file
+from .protobuf_files import AROUND, OF_XLA, add_operator, category_of, is_protobuf, launch_without_calls, read_protobuf
 from .records import (
     GRAPH,
     NODE,
@@ -101,6 +104,7 @@ def estimate(
         raise TypeError(f"profiler_step must be the number of a step of the profiler (got {profiler_step!r})")
     name = fsdecode(model) if isinstance(model, (str, bytes, PathLike)) else str(model)
     recorded = read(model)
+    move_to_oldest_generation()
     if et is not None:
         join_execution_trace(recorded, read(et), fsdecode(et))
     if not recorded.ops and not recorded.kernels:
@@ -153,7 +157,7 @@ def _record(recorder: Recorder, recorded: Recorded, step: Step | None, captures:
     times = device_time(ops)
     roots = sorted((op for op in ops if op.parent is None or not _is_inside(op.parent, step)), key=lambda op: op.start)
     has_tracebacks, recorder.tracebacks = recorder.tracebacks, False
-    launching = {op for op in ops if times[op]} if recorded.kernels else None
+    launching = times if recorded.kernels else None
     with torch.no_grad(), capture(recorder) as mode:
         replay = Replay(
             recorder,
@@ -180,6 +184,10 @@ def _record(recorder: Recorder, recorded: Recorded, step: Step | None, captures:
     _remark(recorder, recorded, replay)
     if captures is None:
         _remark_graphs(recorder, recorded, ops)
+    for on_thread in threads.values():  # no cycles: the collector would look for them among all objects
+        for op in on_thread:
+            op.parent = op.forward = None
+            op.children.clear()
 
 
 def _is_inside(op: Op, step: Step | None) -> bool:
@@ -355,6 +363,10 @@ def _work(op: Op) -> set[str]:
 # Reading a trace of either format
 
 
+ROCPROF = "rocprofiler-sdk-tool"
+"""The key of the list of processes in a file of rocprofv3."""
+
+
 def read(path: str | PathLike[str]) -> Recorded:
     """Return everything that a trace says.
 
@@ -363,13 +375,20 @@ def read(path: str | PathLike[str]) -> Recorded:
     """
     if (of_device := read_device_file(Path(fsdecode(path)))) is not None:
         return of_device
-    stream = JsonStream(path, ("traceEvents", "nodes"))
     kineto, execution = KinetoReader(), ExecutionTraceReader()
+    if is_protobuf(first_bytes(fsdecode(path))):
+        read_protobuf(Path(fsdecode(path)), kineto.recorded, kineto)
+        launch_without_calls(kineto.recorded)
+        return kineto.finish()
+    rocprof = RocprofReader()
+    stream = JsonStream(path, ("traceEvents", "nodes", ROCPROF))
     has_nodes = False
     for key, value in stream:
         if key == "nodes":
             has_nodes = True
             execution.add(value)
+        elif key == ROCPROF:
+            rocprof.add(value)
         elif key in ("traceEvents", ""):
             kineto.add(value)
             if kineto.is_no_trace:
@@ -377,6 +396,7 @@ def read(path: str | PathLike[str]) -> Recorded:
         else:
             kineto.add_head(key, value)
     recorded = execution.finish() if has_nodes else kineto.finish()
+    recorded = rocprof.recorded if rocprof.recorded.kernels else recorded
     recorded.is_cut = stream.is_cut
     return recorded
 
@@ -548,6 +568,9 @@ MOST_RATIO, UNPACKED = 64, 2**23
 MOST_PARTS = 2 * 10**6
 """Maximum values inside one item."""
 
+LONGEST_BATCH = 2**20
+"""Maximum characters that are parsed at once."""
+
 LONGEST_GAP = 2**22
 """Maximum white space between two values."""
 
@@ -587,6 +610,7 @@ class JsonStream:
         self._text = ""
         self._at = 0
         self._n_read = self._n_items = self._n_packed = self._n_unpacked = 0
+        self._failed_at = -1
         self._is_over = False
         self._repairs = False
         self.is_cut = False
@@ -671,18 +695,45 @@ class JsonStream:
 
     def _items(self) -> Iterator[Any]:
         while (character := self._peek()) != "]":
+            before = self._at
             found, item = self._value() if character else (False, None)
             if not found:
                 self.is_cut = True
                 self._at = len(self._text)
                 return
-            self._n_items += 1
-            if self._n_items * SHORTEST > FEW * SHORTEST + self._n_read:
-                raise CostError(
-                    f"{self._name} is not a trace: it has {self._n_items:,} events in {self._n_read:,} characters"
-                )
+            self._count_items(1)
             yield item
+            if self._at > before:
+                yield from self._batch()
         self._at += 1
+
+    def _batch(self) -> list[Any]:
+        # Items of the text at hand, parsed at once if the text between two of them is found again further on: what can
+        # be read as a list is read item by item as the same list.
+        start = self._at
+        opening = self._peek()
+        separator = self._text[start - 1 : self._at + 1]
+        end = self._text.rfind(separator, self._at, self._at + LONGEST_BATCH) + 1
+        if opening != "{" or separator[:1] != "}" or end <= self._at or self._failed_at == self._n_read:
+            return []
+        text = f"[{self._text[self._at : end]}]"
+        try:
+            items, stop = self._scan(text)
+        except (RecursionError, ValueError):
+            stop = 0
+        if stop != len(text):
+            self._failed_at = self._n_read
+            return []
+        self._at = end
+        self._count_items(len(items))
+        return [*items]
+
+    def _count_items(self, n: int) -> None:
+        self._n_items += n
+        if self._n_items * SHORTEST > FEW * SHORTEST + self._n_read:
+            raise CostError(
+                f"{self._name} is not a trace: it has {self._n_items:,} events in {self._n_read:,} characters"
+            )
 
     def _peek(self) -> str:
         gap = 0
@@ -785,7 +836,10 @@ WORK = {
 }
 """The categories of work of the device, in lower case, and what kind of work they are."""
 
-DETAILS = ("Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size", "kernel_backend")
+XLA = "xla"
+"""The category of events of XLA, which have none."""
+
+DETAILS = frozenset(("Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size", "kernel_backend"))
 """What events of collectives and Triton kernels say besides their arguments."""
 
 MODULE = "nn.Module: "
@@ -819,8 +873,9 @@ class KinetoReader:
 
     def __init__(self) -> None:
         self.recorded = Recorded()
-        self._arguments: dict[Any, tuple[Argument, ...]] = {}
+        self._arguments: dict[bytes, tuple[Argument, ...]] = {}
         self._places: dict[Thread, Thread] = {}
+        self._last: tuple[tuple[Any, Any], Thread] = ((None, None), (0, 0))
         self._lines: dict[str, str] = {}
         self._n_bad = 0
         self.is_no_trace = False
@@ -835,7 +890,11 @@ class KinetoReader:
         """Take one event; events that are not of a span are left out."""
         if not isinstance(event, dict) or event.get("ph") != "X":
             return
-        category, name = event.get("cat"), event.get("name")
+        category, name, args = event.get("cat"), event.get("name"), event.get("args")
+        if not isinstance(args, dict):
+            args = {}
+        if category is None and not OF_XLA.isdisjoint(args):
+            category = XLA
         if not isinstance(category, str) or not isinstance(name, str):
             return
         start, length = nanoseconds(event.get("ts")), nanoseconds(event.get("dur", 0))
@@ -843,21 +902,36 @@ class KinetoReader:
             self._n_bad += 1
             self.is_no_trace = self._n_bad > MOST_BAD + len(self.recorded.ops) + len(self.recorded.kernels)
             return
-        args = event.get("args")
-        if not isinstance(args, dict):
-            args = {}
-        thread = self._place(event.get("pid"), event.get("tid"))
+        self.add_span(category, name, start, start + length, (event.get("pid"), event.get("tid")), args)
+
+    def add_span(
+        self, category: str, name: str, start: int, end: int, place: tuple[Any, Any], args: dict[str, Any]
+    ) -> None:
+        """Take one span, in nanoseconds, of a process and thread."""
+        if place != self._last[0]:
+            self._last = place, self._place(*place)
+        thread = self._last[1]
         if category in ("cpu_op", "Operator"):
-            self._add_op(intern(name), args, start, start + length, thread)
+            self._add_op(intern(name), args, start, end, thread)
         elif category == "python_function":
-            self._add_python(name, start, start + length, thread)
+            self._add_python(name, start, end, thread)
         elif category == "user_annotation":
-            self.recorded.annotations.setdefault(thread, []).append(Span(start, start + length, intern(name)))
+            self.recorded.annotations.setdefault(thread, []).append(Span(start, end, intern(name)))
         elif (kind := WORK.get(category.lower())) is not None:
-            stream = self._place(args.get("device", thread[0]), args.get("stream", thread[1]))
-            number, external = _number(args, "correlation"), _number(args, "External id")
-            self.recorded.kernels.append(Kernel(intern(name), kind, start, start + length, stream, number, external))
-        elif category.lower().endswith(("runtime", "driver")) and (number := _number(args, "correlation")) >= 0:
+            stream = self._place(
+                args.get("device", args.get("agent", thread[0])), args.get("stream", args.get("queue", thread[1]))
+            )
+            number, external = _number(args, "correlation", "corr_id"), _number(args, "External id")
+            self.recorded.kernels.append(Kernel(intern(name), kind, start, end, stream, number, external))
+        elif category == XLA:
+            if (kind := category_of(name, args)) not in AROUND:
+                add_operator(self.recorded, name, kind, start, end, thread, args)
+        elif category == "marker_api":
+            add_range(self.recorded, name, start, end, thread)
+        elif (
+            category.lower().endswith(("runtime", "driver", "_api"))
+            and (number := _number(args, "correlation", "corr_id")) >= 0
+        ):
             kernel = args.get("kernel")
             kernel = intern(kernel) if isinstance(kernel, str) else ""
             self.recorded.launches[number] = Launch(intern(name), thread, start, kernel)
@@ -878,7 +952,7 @@ class KinetoReader:
         if isinstance(args.get("Input Dims"), list) or isinstance(args.get("Input type"), list):
             arguments = self._arguments_of(args)
             self.recorded.has_shapes = True
-        details = {key: args[key] for key in DETAILS if key in args} or None
+        details = None if DETAILS.isdisjoint(args) else {key: args[key] for key in args if key in DETAILS}
         sequence, external = _number(args, "Sequence number"), _number(args, "External id")
         op = Op(name, arguments, start, end, thread, sequence, external, details=details)
         number = _number(args, "Record function id")
@@ -903,7 +977,10 @@ class KinetoReader:
     def _arguments_of(self, args: dict[str, Any]) -> tuple[Argument, ...]:
         # Events with equal arguments share one object.
         columns = [args.get(key) for key in ("Input type", "Input Dims", "Input Strides", "Concrete Inputs")]
-        key = repr(columns)
+        try:
+            key = marshal.dumps(columns, 0)
+        except ValueError:  # nested too deeply
+            return ()
         found = self._arguments.get(key)
         if found is None:
             found = self._arguments[key] = arguments_of(*(x if isinstance(x, list) else None for x in columns))
@@ -973,8 +1050,10 @@ def nanoseconds(value: Any) -> int | None:
     return None
 
 
-def _number(args: dict[str, Any], key: str) -> int:
+def _number(args: dict[str, Any], key: str, other: str = "") -> int:
     value = args.get(key)
+    if value is None and other:
+        value = args.get(other)
     return value if type(value) is int and 0 <= value < 2**63 else -1
 
 

@@ -215,3 +215,25 @@ def test_a_type_that_is_no_text_is_missing(kind, tmp_path):
         warnings.simplefilter("ignore")
         report = estimate(write(tmp_path / "trace.json", [damaged, ADD]))
     assert report.trace.calls[-1].native == "aten::add"
+
+
+@pytest.mark.filterwarnings("ignore::costcore.CostWarning")
+def test_text_between_events_may_be_inside_of_a_name(tmp_path):
+    events = [op(f"aten::{name}", 10 * i, 5, tensor(2, 3)) for i, name in enumerate(("relu", "a}, {b", "relu", "relu"))]
+    path = write(tmp_path / "trace.json", events, distributedInfo=[{"rank": 0}, {"rank": 1}])
+    assert [call.native for call in estimate(path).trace.calls] == [
+        "aten::relu",
+        "aten::a}, {b",
+        "aten::relu",
+        "aten::relu",
+    ]
+
+
+def test_equal_operators_have_values_and_weights_of_their_own(tmp_path):
+    linear = [tensor(2, 3), tensor(4, 3), tensor(4)]
+    path = write(tmp_path / "trace.json", [op("aten::linear", 10 * i, 5, *linear) for i in range(3)])
+    report = estimate(path)
+    calls = [*report.trace.calls]
+    # of each 4 * 3 weights and 4 biases, and 2 * 4 products of 3 factors
+    assert (report.total_report["n_params"], report.total_report["macs"]) == (3 * 16, 3 * 24)
+    assert len({calls[i].outputs for i in range(3)}) == len({calls[i].storages for i in range(3)}) == 3
