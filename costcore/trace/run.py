@@ -753,6 +753,8 @@ class Profile(NamedTuple):
         inside: for calls without a kernel of their own, by position: the position of the call that computes them.
         no_bound: why the times do not show the speed of the device, as a sentence; empty if they do.
         remarks: problems of the file, as sentences.
+        kernels: by position, the kernels of calls that are a graph of kernels, or a kernel without an operator: their
+            names and times in order.
     """
 
     device: str
@@ -766,6 +768,7 @@ class Profile(NamedTuple):
     inside: Mapping[int, int] = MappingProxyType({})
     no_bound: str = ""
     remarks: tuple[str, ...] = ()
+    kernels: Mapping[int, Sequence[tuple[str, CallTime]]] = MappingProxyType({})
 
 
 class Interval(NamedTuple):

@@ -10,9 +10,11 @@ import json
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from io import StringIO
 from os import PathLike, fsdecode
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from costcore.analyses.devices.device import Device, device_named
@@ -21,6 +23,7 @@ from costcore.analyses.timing.bound import LEAST
 from costcore.analyses.timing.times import Times, times_of
 from costcore.errors import CostError, short_repr
 from costcore.files import check_values, read_file
+from costcore.ir import Cost
 from costcore.trace.call import Call
 from costcore.trace.run import CallTime, Elsewhere, Interval, Profile, divide, starts
 from costcore.trace.trace import Trace
@@ -45,13 +48,16 @@ def with_profile(trace: Trace, other: Trace) -> Trace:
     if profile is None:
         raise CostError("the profile has no times. Pass the report of a trace: estimate('step.pt.trace.json.gz')")
     found = pairs_of(trace, other)
-    if not found:
-        raise CostError("no call of the profile has the phase, operator and shapes of a call of the run")
     calls = {position: profile.calls[there] for position, there in found.items() if there in profile.calls}
+    profile, of_kernels, inside = _with_kernels(trace, profile, {*found}, {*found.values()})
+    if not found and not of_kernels:
+        why = "".join(f". {remark}" for remark in profile.remarks)
+        raise CostError(f"no call of the profile has the phase, operator and shapes of a call of the run{why}")
+    calls |= of_kernels
     left: dict[str, list[int]] = defaultdict(list)
     taken = {*found.values()}
     for position, call in enumerate(other.calls):
-        if position in profile.calls and position not in taken:
+        if position in profile.calls and position not in taken and position not in profile.kernels:
             left[call.native].append(position)
     clock = "device" if profile.clock == "device" else "host"
     elsewhere = [
@@ -65,7 +71,9 @@ def with_profile(trace: Trace, other: Trace) -> Trace:
         for native, positions in left.items()
     ]
     elsewhere.sort(key=lambda each: -each.time)
-    found_profile = profile._replace(calls=calls, elsewhere=(*profile.elsewhere, *elsewhere))
+    found_profile = profile._replace(
+        calls=calls, elsewhere=(*profile.elsewhere, *elsewhere), inside=inside, kernels=MappingProxyType({})
+    )
     return with_times(trace, found_profile)
 
 
@@ -162,6 +170,200 @@ def _name(path: str, modules: Mapping[str, Any], numbers: dict[str, int], own: d
 
 
 # Longest common subsequence, in O(ND) time for D differences.
+
+
+# Kernels without operators: those of a replayed graph, or of a profile of a device alone, by order and family
+#
+# Products, convolutions and attention are anchors. They are joined only if all of them are there, in the order of the
+# model, so that one that is missing or fused leaves everything unjoined instead of moved. Between anchors, kernels of a
+# family are joined if the calls between the same anchors are as many. Nothing else is joined.
+
+
+ANOTHER_REPLAY = "of another replay"
+
+ANCHORS = ("gemm", "conv", "attention")
+
+_ATTENTION = r"attention|attn|flash_fwd|flash_bwd|flash::|fmha|mha_fwd|paged_attn"
+
+_CONVOLUTION = r"conv|fprop|dgrad|wgrad|winograd|igemm_(fwd|bwd|wrw)|implicit_gemm"
+
+_GEMM = r"gemm|cijk_|nvjet|cublas|gemv|matmul|cutlass::kernel|cutlass::device_kernel|wvsplitk"
+
+_HELPER = (
+    r"splitkreduce|splitk_reduce|splitkv_combine|reduce_segments|nchwtonhwc|nhwctonchw|nhwc2nchw|batched_transpose_\d"
+)
+
+_FAMILIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
+    (family, re.compile(pattern))
+    for family, pattern in (
+        ("helper", _HELPER),
+        ("fused", r"triton_\w*fused"),
+        ("attention", _ATTENTION),
+        ("conv", _CONVOLUTION),
+        ("gemm", _GEMM),
+        ("norm", r"norm"),
+        ("softmax", r"softmax"),
+        ("gelu", r"gelu"),
+        ("silu", r"silu"),
+        ("tanh", r"tanh"),
+        ("relu", r"relu|clamp_scalar|threshold"),
+        ("sigmoid", r"sigmoid"),
+        ("rsqrt", r"rsqrt"),
+        ("pow", r"pow_tensor"),
+        ("neg", r"neg_kernel"),
+        ("copy", r"copy_kernel|memcpy"),
+        ("cat", r"catarray"),
+        ("index", r"indexselect|gather|embedding|index_elementwise"),
+        ("pool", r"pool"),
+        ("mean", r"meanops"),
+        ("mul", r"mulfunctor"),
+        ("add", r"functor\w*_add"),
+    )
+)
+"""Families of kernels by their names in lower case, the first that fits; ``helper`` is a part of the anchor before."""
+
+_OF_CALLS: Mapping[str, str] = {
+    **dict.fromkeys(("linear", "matmul", "einsum"), "gemm"),
+    **dict.fromkeys(("conv", "conv_transpose", "deconv"), "conv"),
+    **dict.fromkeys(("layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm"), "norm"),
+    **dict.fromkeys(("softmax", "log_softmax"), "softmax"),
+    **dict.fromkeys(("cast", "copy", "clone", "contiguous"), "copy"),
+    **dict.fromkeys(("concat", "cat", "stack"), "cat"),
+    **dict.fromkeys(("embedding", "gather", "index_select", "take"), "index"),
+    **dict.fromkeys(("max_pool", "avg_pool", "adaptive_avg_pool", "global_avg_pool"), "pool"),
+}
+
+
+def family_of(kernel: str) -> str:
+    """Return the family of a kernel by its name; empty if the name says none."""
+    name = kernel.lower()
+    return next((family for family, pattern in _FAMILIES if pattern.search(name)), "")
+
+
+def _with_kernels(
+    trace: Trace, profile: Profile, own: set[int], there: set[int]
+) -> tuple[Profile, dict[int, CallTime], dict[int, int]]:
+    """Return the profile with what is not joined as work elsewhere, and the times of calls by kernels alone."""
+    kernels = [each for position, some in profile.kernels.items() if position not in there for each in some]
+    if not kernels:
+        return profile, {}, {}
+    kernels.sort(key=lambda each: each[1].start)
+    names = [family_of(name) for name, _ in kernels]
+    anchors = [k for k, name in enumerate(names) if name in ANCHORS]
+    runs = [i for i, record in enumerate(trace) if i not in own and _runs(record.cost)]
+    families = {i: _OF_CALLS.get(op := trace.records[i].call.layer.op, op) for i in runs}
+    products = [i for i in runs if families[i] in ANCHORS]
+    groups = _groups_of(trace, products, families)
+    kinds = [names[k] for k in anchors]
+    found: dict[int, list[CallTime]] = defaultdict(list)
+    inside: dict[int, int] = {}
+    joined: set[int] = set()
+    others: set[int] = set()
+    for main in (products, [max(group, key=partial(_operations, trace)) for group in groups]):
+        n, rest = divmod(len(anchors), len(main)) if main else (0, 1)
+        if rest or not n or kinds != [families[i] for i in main] * n:
+            continue
+        ends = [anchors[r * len(main) + len(main) - 1] + 1 for r in range(n)]
+        firsts = [0, *ends[:-1]]
+        lengths = [sum(time.device for _, time in kernels[a:b]) for a, b in zip(firsts, ends, strict=True)]
+        replay = sorted(range(n), key=lengths.__getitem__)[(n - 1) // 2]
+        first, end = firsts[replay], len(kernels) if replay == n - 1 else ends[replay]
+        others = {*range(first), *range(end, len(kernels))}
+        mine = anchors[replay * len(main) : (replay + 1) * len(main)]
+        for k, i in _joined(names, mine, first, end, runs, main, families):
+            found[i].append(kernels[k][1])
+            joined.add(k)
+        if main is not products:
+            inside = {i: at for at, group in zip(main, groups, strict=True) for i in group if i != at}
+        break
+    return (
+        _without(profile, kernels, joined, others, (len(anchors), len(products))),
+        {i: _sum(times) for i, times in found.items()},
+        inside,
+    )
+
+
+def _runs(cost: Cost | None) -> bool:
+    return cost is not None and any(size != 0 for size in (cost.mread, cost.mwrite))
+
+
+def _groups_of(trace: Trace, products: Sequence[int], families: Mapping[int, str]) -> list[list[int]]:
+    # Products of one operand, such as queries, keys and values, which engines compute by one kernel.
+    groups: list[list[int]] = []
+    for i in products:
+        inputs = trace.records[i].call.inputs[:1]
+        last = groups[-1][-1] if groups else -1
+        is_same = last >= 0 and any(inputs) and inputs == trace.records[last].call.inputs[:1]
+        if is_same and families[i] == families[last] == "gemm":
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    return groups
+
+
+def _joined(
+    names: Sequence[str],
+    anchors: Sequence[int],
+    first: int,
+    end: int,
+    runs: Sequence[int],
+    main: Sequence[int],
+    families: Mapping[int, str],
+) -> Iterator[tuple[int, int]]:
+    """Yield kernels and the calls that they compute: anchors, their helpers, and what is between two anchors."""
+    place = {i: at for at, i in enumerate(runs)}
+    bounds = [first - 1, *anchors, end]
+    calls = [-1, *(place[i] for i in main), len(runs)]
+    for j, (k, i) in enumerate(zip(anchors, main, strict=True)):
+        yield k, i
+        for helper in range(k + 1, bounds[j + 2]):
+            if names[helper] != "helper":
+                break
+            yield helper, i
+    for j in range(len(bounds) - 1):
+        some = [k for k in range(bounds[j] + 1, bounds[j + 1]) if names[k] not in ("", "helper", "fused")]
+        there = [runs[at] for at in range(calls[j] + 1, calls[j + 1]) if families[runs[at]] not in ANCHORS]
+        n_kernels, n_calls = Counter(names[k] for k in some), Counter(families[i] for i in there)
+        some = [k for k in some if n_kernels[names[k]] == n_calls[names[k]]]
+        there = [i for i in there if n_kernels[families[i]] == n_calls[families[i]]]
+        pairs = aligned([names[k] for k in some], [families[i] for i in there])
+        yield from ((some[a], there[b]) for a, b in pairs if len(pairs) == len(some) == len(there))
+
+
+def _sum(times: Sequence[CallTime]) -> CallTime:
+    device, host, alone, n, aside = (sum(each[field] for each in times) for field in range(5))
+    return CallTime(device, host, alone, n, aside, min(each.start for each in times))
+
+
+def _without(
+    profile: Profile,
+    kernels: Sequence[tuple[str, CallTime]],
+    joined: set[int],
+    others: set[int],
+    counts: tuple[int, int],
+) -> Profile:
+    left: dict[tuple[str, str], list[CallTime]] = defaultdict(list)
+    for k, (name, time) in enumerate(kernels):
+        if k not in joined:
+            left[ANOTHER_REPLAY if k in others else ONLY_THERE, name[:LONGEST_NAME]].append(time)
+    rest = [
+        Elsewhere(what, name, sum(x.device for x in some), sum(x.alone for x in some), len(some))
+        for (what, name), some in left.items()
+    ]
+    total = sum(time.device for k, (_, time) in enumerate(kernels) if k not in others)
+    share = sum(kernels[k][1].device for k in joined) / total if total else 0.0
+    remark = (
+        f"kernels without operators: {share:.1%} of their time is joined with calls of the model, by order and family"
+        if joined
+        else f"kernels without operators are not joined: {counts[0]} of them are products, convolutions and attention, "
+        f"in another order than the {counts[1]} of the model"
+    )
+    elsewhere = (*profile.elsewhere, *sorted(rest, key=lambda each: -each.time))
+    return profile._replace(elsewhere=elsewhere, remarks=(*profile.remarks, remark))
+
+
+LONGEST_NAME = 100
+"""Maximum characters of the name of a kernel that is not joined."""
 
 
 MOST_DIFFERENCES = 3000

@@ -207,9 +207,9 @@ def add_launches(recorded: Recorded) -> None:
             continue
         around = innermost(threads.get(launch.thread, ()), starts.get(launch.thread, ()), launch.start)
         if is_graph(launch) and len(kernels) > 1:
-            name = f"graph::{launch.name}"
+            name = f"{GRAPH}{launch.name}"
         elif around is None and kernels[0].kind == "kernel":
-            name = f"kernel::{short_name(kernels[0].name)}"
+            name = f"{KERNEL}{short_name(kernels[0].name)}"
         else:
             continue
         op = Op(name, (), launch.start, launch.start, launch.thread, kernels=kernels)
@@ -485,6 +485,13 @@ def profile_of(recorded: Recorded, ops: Sequence[Op], owners: Mapping[Op, int], 
     return _on_host(recorded, ops, owners, step)
 
 
+class _Piece(NamedTuple):
+    """A kernel of a graph, or without an operator: its time is known by itself and as a part of its call."""
+
+    position: int
+    kernel: Kernel
+
+
 def _on_device(recorded: Recorded, ops: Sequence[Op], owners: Mapping[Op, int]) -> Profile:
     inside = {kernel: op for op in ops for kernel in op.kernels}
     has_other_steps = len(inside) < sum(not kernel.reason for kernel in recorded.kernels)
@@ -494,15 +501,25 @@ def _on_device(recorded: Recorded, ops: Sequence[Op], owners: Mapping[Op, int]) 
     for kernel in recorded.kernels:
         if kernel.end <= start or kernel.start >= end:
             continue
-        owner = _owner(kernel, inside.get(kernel), owners)
+        op = inside.get(kernel)
+        owner = _owner(kernel, op, owners)
+        if op is not None and op.name.startswith((GRAPH, KERNEL)) and isinstance(owner, int):
+            owner = _Piece(owner, kernel)
         is_last = kernel.kind != "kernel" or _COMMUNICATION.search(kernel.name) is not None
         intervals.append(Interval(kernel.start, kernel.end, (int(is_last), kernel.start), owner))
         lengths[owner] += min(kernel.end, end) - max(kernel.start, start)
         counts[owner] += 1
         if kernel.kind == "memset" or _TRANSFER.search(kernel.name):
             aside[owner] += min(kernel.end, end) - max(kernel.start, start)
-    alone, idle = divide(intervals, start, end)
-    host, begun = _host_times(ops, owners), starts(intervals, start)
+    divided, idle = divide(intervals, start, end)
+    alone, host, begun = Counter(divided), _host_times(ops, owners), starts(intervals, start)
+    pieces: dict[int, list[tuple[str, CallTime]]] = defaultdict(list)
+    for piece in sorted((each for each in lengths if isinstance(each, _Piece)), key=lambda each: each.kernel.start):
+        time = CallTime(lengths[piece], 0, alone[piece], 1, aside[piece], begun[piece])
+        pieces[piece.position].append((piece.kernel.name, time))
+        for figures in (lengths, counts, aside, alone):
+            figures[piece.position] += figures.pop(piece, 0)
+        begun[piece.position] = min(begun[piece], begun.get(piece.position, begun[piece]))
     calls = {
         position: CallTime(
             lengths[position],
@@ -517,7 +534,9 @@ def _on_device(recorded: Recorded, ops: Sequence[Op], owners: Mapping[Op, int]) 
     elsewhere = _elsewhere(lengths, alone, counts)
     tf32 = any(_TF32.search(kernel.name) for kernel in recorded.kernels)
     streams = _streams(recorded.kernels, start, end)
-    return Profile(recorded.device, "device", end - start, idle, dict(sorted(calls.items())), elsewhere, streams, tf32)
+    times = dict(sorted(calls.items()))
+    found = Profile(recorded.device, "device", end - start, idle, times, elsewhere, streams, tf32)
+    return found._replace(kernels=dict(pieces))
 
 
 def _owner(kernel: Kernel, op: Op | None, owners: Mapping[Op, int]) -> Any:
@@ -569,7 +588,7 @@ def _elsewhere(
     found = [
         Elsewhere(owner[0], owner[1], lengths[owner], alone.get(owner, 0), counts[owner])
         for owner in lengths
-        if isinstance(owner, tuple)
+        if type(owner) is tuple
     ]
     return tuple(sorted(found, key=lambda each: (each.what != BEFORE, -each.alone, each.name)))
 
@@ -600,8 +619,8 @@ def _streams(kernels: Iterable[Kernel], start: int, end: int) -> tuple[Stream, .
 # taken.
 
 
-GRAPH = "graph::"
-"""The beginning of the names of operators that stand for the launch of a graph."""
+GRAPH, KERNEL = "graph::", "kernel::"
+"""The beginnings of the names of operators that stand for a graph, and for a kernel without an operator."""
 
 EQUAL = 0.98
 """So many names of kernels of a replay are those of its capture at least: libraries choose some kernels again."""

@@ -13,8 +13,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
 
-from costcore import CostWarning, estimate
+from costcore import CostError, CostWarning, estimate
 from tests.command_line import main
 from tests.frontends.pytorch.traces.recording import kernel, launch, op, tensor, write
 
@@ -146,3 +147,82 @@ def test_the_graph_of_an_engine_has_the_operators_of_a_capture(tmp_path):
     linear = [each for each in report.trace if each.call.native == "aten::linear"]
     assert sum(each.seconds for each in linear if each.call.layer["x"].shape == (2, 4)) == pytest.approx(products)
     assert sum(record.seconds for record in report.trace) == pytest.approx(10_717.708e-6)
+
+
+# Without a capture: the kernels of a replay, and the calls of the model in their order
+
+GEMM = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x64_64x6_tn_align8>"
+SPLIT = "void cublasLt::splitKreduce_kernel<32, 16, int, float>"
+GELU = "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&)>"
+NORM = "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>"
+NVJET = "nvjet_hsh_128x64_64x6_1x1_v_bz_TNT"
+FUSED = "triton_poi_fused_add_mul_0"
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = (torch.nn.Linear(8, 8) for _ in range(3))
+        self.norm, self.out = torch.nn.LayerNorm(8), torch.nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.out(self.norm(torch.nn.functional.gelu(self.a(x) + self.b(x) + self.c(x))))
+
+
+NET = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 4))
+
+
+def joined(tmp_path, net, *replays):
+    """Return the microseconds of calls, and those that remain elsewhere, by their names; and the profile."""
+    kernels = [replay(1000 * i, i + 1, lengths, names) for i, (names, lengths) in enumerate(replays)]
+    path = write(tmp_path / "replay.json", [event for each in kernels for event in each])
+    with pytest.warns(CostWarning):
+        view = estimate(net, (2, 8)).measured(estimate(path))
+    profile = view.profile
+    own = {
+        record.call.name: profile.calls[i].device / 1000 for i, record in enumerate(view.trace) if i in profile.calls
+    }
+    assert sum(each.alone for each in (*profile.calls.values(), *profile.elsewhere)) + profile.idle == profile.span
+    return own, {(each.what, each.name): each.time / 1000 for each in profile.elsewhere}, profile
+
+
+ALL = (GEMM, SPLIT, GELU, NORM, NVJET, FUSED)
+
+
+def test_kernels_of_a_replay_are_calls_of_the_model_in_order(tmp_path):
+    own, rest, profile = joined(tmp_path, NET, (ALL, (50, 3, 7, 5, 20, 2)))
+    assert own == {"linear-1": 50 + 3, "gelu-1": 7, "layer_norm-1": 5, "linear-2": 20}
+    assert rest == {("in the profile only", FUSED): 2}
+    # 85 of 87 microseconds
+    assert profile.remarks == (
+        "kernels without operators: 97.7% of their time is joined with calls of the model, by order and family",
+    )
+
+
+def test_of_several_replays_the_one_that_took_the_median_time_counts(tmp_path):
+    times = [(50, 3, 7, 5, 20, 2), (40, 3, 7, 5, 20, 2), (60, 3, 7, 5, 20, 2)]
+    own, rest, _ = joined(tmp_path, NET, *((ALL, each) for each in times))
+    assert own["linear-1"] == 53
+    assert rest["of another replay", GEMM[:100]] == 40 + 60
+
+
+def test_one_kernel_computes_products_of_one_operand(tmp_path):
+    own, rest, profile = joined(tmp_path, Block(), ((GEMM, FUSED, NORM, NVJET), (50, 7, 5, 20)))
+    assert own == {"linear-1": 50, "layer_norm-1": 5, "linear-4": 20}
+    assert [*profile.inside.values()] == [0, 0] and rest == {("in the profile only", FUSED): 7}
+
+
+def test_other_kernels_than_the_calls_between_products_stay_apart(tmp_path):
+    names = (GEMM, GELU, GELU, NORM, NVJET)  # one GELU is of the model, which one is unknown
+    own, rest, _ = joined(tmp_path, NET, (names, (50, 7, 8, 5, 20)))
+    assert own == {"linear-1": 50, "layer_norm-1": 5, "linear-2": 20}
+    assert rest == {("in the profile only", GELU[:100]): 7 + 8}
+
+
+@pytest.mark.parametrize(
+    "names", [(GEMM, GELU, NORM), (GEMM, GELU, NORM, NVJET, NVJET), ("pytorch_flash::flash_fwd_kernel", NVJET)]
+)
+def test_a_graph_that_is_not_the_model_is_not_joined(tmp_path, names):
+    path = write(tmp_path / "replay.json", replay(0, 1, [5] * len(names), names))
+    with pytest.warns(CostWarning), pytest.raises(CostError, match="in another order than the 2 of the model"):
+        estimate(NET, (2, 8)).measured(estimate(path))
