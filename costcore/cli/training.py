@@ -728,7 +728,7 @@ def run_profile(args: argparse.Namespace) -> int:
     if args.top is not None and args.by is None:
         raise ValueError("--top requires --by")
     view = _measured(args.trace, args, args.et)
-    shown: Result = view if args.by is None else view.table(args.by, args.top)
+    shown: Result = view if args.by is None else view.showing(args.by, args.top)
     if args.against is not None:
         change = view.against(_measured(args.against, args, None), args.by)
         shown = change if args.by is None else change.table().top(args.top)

@@ -165,6 +165,16 @@ class Device:
         """
         return _packed_rate(self.peak.get("vector", {}), dtype)
 
+    def printed_rate(self, engine: str, dtype: str) -> float | None:
+        """Return the FLOP/s of an engine as its vendor prints them, else at the highest clock; None if unknown."""
+        rates = self.peak.get(engine, {})
+        if dtype not in rates:
+            return None
+        printed = {each.dtype: each.tflops for each in self.printed if each.engine == engine}
+        # Vendors print one of several dtypes of equal speed.
+        equal = [printed[name] for name in (dtype, *rates) if name in printed and rates[name] == rates[dtype]]
+        return 1e12 * (equal[0] if equal else rates[dtype])
+
     def special_rate(self, dtype: str) -> float:
         """Return the evaluations per second of the special function unit; 0 if there is none."""
         return _packed_rate(self.peak.get("special", {}), dtype) or 0.0

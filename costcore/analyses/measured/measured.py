@@ -12,6 +12,8 @@ from functools import cached_property
 from math import fsum
 from typing import Any, NamedTuple, Protocol
 
+from costcore.analyses.devices.device import TF32
+from costcore.analyses.timing.bound import may_round, product_dtype
 from costcore.analyses.timing.times import Times
 from costcore.errors import CostError, unknown
 from costcore.ir import Cost, Operations
@@ -57,6 +59,8 @@ class Measured(Result):
         profile: what was measured of it.
         times: the bounds on the device; None without a device.
         n_missed: how many calls of the run were not measured.
+        key: the groups of the table that is shown, see :meth:`by`; None for classes, or operators without modules.
+        top: the most groups that are shown with ``key``.
 
     Attributes:
         calls: every call that was measured.
@@ -67,8 +71,17 @@ class Measured(Result):
     times: Times | None
     n_missed: int
 
-    def __init__(self, trace: Trace, profile: Profile, times: Times | None, n_missed: int = 0) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        profile: Profile,
+        times: Times | None,
+        n_missed: int = 0,
+        key: str | None = None,
+        top: int | None = None,
+    ) -> None:
         self.trace, self.profile, self.times, self.n_missed = trace, profile, times, n_missed
+        self._key, self._top = key, top
         self.calls: list[MeasuredCall] = measured_calls(trace, profile, times)
         if not self.calls:
             raise CostError("no call of the run was measured")
@@ -88,6 +101,34 @@ class Measured(Result):
         for each in self.profile.elsewhere:
             parts[each.what] = parts.get(each.what, 0) + each.alone
         return {**parts, IDLE: self.profile.idle}
+
+    @cached_property
+    def mfu(self) -> float | None:
+        """The share of the device's printed peak that the products of the forward and backward pass took of the span.
+
+        Of several dtypes, each counts at its own peak. None without a device or products, or if a peak is unknown.
+        """
+        if self.times is None or not self.profile.span:
+            return None
+        device, tf32, seconds = self.times.device, self.times.tf32, 0.0
+        for i, record in enumerate(self.trace):
+            call, macs = record.call, 0 if record.cost is None else record.cost.macs
+            is_measured = i in self.profile.calls or i in self.profile.inside
+            if not macs or not is_measured or call.phase not in ("forward", "backward"):
+                continue
+            dtype = product_dtype(call.layer)
+            is_rounded = dtype == "float32" and may_round(call.layer, tf32) and TF32 in device.peak.get("matrix", {})
+            rates = (device.printed_rate(engine, TF32 if is_rounded else dtype) for engine in ("matrix", "vector"))
+            peak = next((rate for rate in rates if rate), None)
+            if peak is None:
+                return None
+            seconds += 2 * macs * call.times / peak
+        return seconds / (self.profile.span / 1e9) if seconds else None
+
+    def showing(self, key: str, top: int | None = None) -> Measured:
+        """Return the same view, which shows a table of other groups; see :meth:`table`."""
+        self.table(key, top)
+        return Measured(self.trace, self.profile, self.times, self.n_missed, key, top)
 
     def by(self, key: str = "class") -> list[MeasuredGroup]:
         """Return the sums by ``call``, ``type``, ``op``, ``module``, ``class`` or ``phase``, the most lost time first.
@@ -170,11 +211,13 @@ class Measured(Result):
             least = self._min_seconds(self.times, total.bound)
             of = f"{least / total.seconds:.0%} of what calls took, on {self.times.device.name}"
             figures.append(Figure("bound", "At least", least, "duration", of if total.seconds else "", "bound"))
-            worst = max(self.by("class"), key=lambda group: group.lost or 0.0)
+            worst = max(self.by(self._key or "class"), key=lambda group: group.lost or 0.0)
             note = f"most in {worst.name or 'calls outside of modules'}: {duration(worst.lost)}"
             figures.append(Figure("lost", "Lost", total.lost, "duration", note, "bound"))
-        by = self._default_key
-        table = self.table(by, MOST_ROWS)
+        if self.mfu is not None and self.times is not None:
+            of = f"products of forward and backward, of the peak that the vendor of {self.times.device.name} prints"
+            figures.append(Figure("mfu", "MFU", 100 * self.mfu, "percent", of, "measured"))
+        table = self.table(self._default_key, MOST_ROWS) if self._key is None else self.table(self._key, self._top)
         return Content("Where the time goes", figures, [table], self.remarks, model=self.trace.run.model)
 
     @property

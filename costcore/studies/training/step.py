@@ -128,20 +128,10 @@ def peak_flops(device: str | PathLike[str] | Device, dtype: str) -> float:
         raise ValueError(unknown("dtype", dtype, (*BITS, TF32)))
     found = find_device(device)
     for engine in ("matrix", "vector"):
-        if (peak := _peak(found, engine, dtype)) is not None:
+        if (peak := found.printed_rate(engine, dtype)) is not None:
             return peak
     peaks = ", ".join(sorted({name for peaks in found.peak.values() for name in peaks})) or "none"
     raise CostError(f"device {found.name!r} has no peak for {dtype} (peaks: {peaks}). Give peak= in FLOP/s.")
-
-
-def _peak(device: Device, engine: str, dtype: str) -> float | None:
-    rates = device.peak.get(engine, {})
-    if dtype not in rates:
-        return None
-    printed = {each.dtype: each.tflops for each in device.printed if each.engine == engine}
-    # Vendors print one of several dtypes of equal speed.
-    equal = [printed[name] for name in (dtype, *rates) if name in printed and rates[name] == rates[dtype]]
-    return 1e12 * (equal[0] if equal else rates[dtype])
 
 
 # Matrix products by phase and kind.

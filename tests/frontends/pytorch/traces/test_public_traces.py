@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,15 @@ def test_the_calibration_that_is_built_in_has_an_error_by_distance():
     far = estimate(wide, torch.empty(4096, 2**17, dtype=torch.bfloat16, device="meta")).time("h100-sxm5-80gb-traces")
     assert far.error is None
     assert any("far from the measured calls" in remark for remark in far.calibrated.remarks)
+
+
+def test_utilization_is_a_figure_whatever_the_groups_are(capsys):
+    assert main(["profile", str(DATA / "bert_small_h100.json.gz"), "--by", "op", "--format", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    report = estimate(str(DATA / "bert_small_h100.json.gz"))
+    seconds = report.trace.run.profile.span / 1e9
+    # an H100 SXM has 989.4 TFLOP/s of dense products in bfloat16
+    assert shown["figures"]["mfu"]["value"] == pytest.approx(100 * 2 * report.total_report["macs"] / seconds / 989.4e12)
+    assert {"span", "idle", "lost"} <= shown["figures"].keys()
+    assert shown["tables"][0]["rows"][0]["name"] == "linear"
+    assert report.measured(device="cortex-m4-168").mfu is None  # its peak in bfloat16 is not known
