@@ -61,8 +61,8 @@ LIMITS = [
     (DEVICE_FILES, "frontends/pytorch/traces/device_files.py", "STEPS_PER_BYTE", 20, "20 times the bytes"),
     (PROTOBUFS, "frontends/pytorch/traces/protobuf_files.py", "MOST_BYTES", 2**29, "512 MiB"),
     (PROTOBUFS, "frontends/pytorch/traces/protobuf_files.py", "MOST_EVENTS", 4 * 10**6, "4,000,000 events"),
-    (PROTOBUFS, "frontends/pytorch/traces/protobuf_files.py", "MOST_UNPACKED", 2**27, "128 MiB"),
-    (PROTOBUFS, "frontends/pytorch/traces/protobuf_files.py", "MOST_DEPTH", 10_000, "10,000 open"),
+    (PROTOBUFS, "frontends/pytorch/traces/protobuf_files.py", "MOST_RATIO, MOST_SMALL", (64, 2**23), "64 times"),
+    (PROTOBUFS, "frontends/pytorch/traces/protobuf_files.py", "MOST_OPEN", 100_000, "100,000 open"),
     ("profiles of runtimes", "costcore/analyses/measured/join.py", "MOST", 2**29, "512 MiB"),
     (
         "profiles of runtimes",

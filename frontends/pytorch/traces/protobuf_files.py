@@ -15,6 +15,7 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple, Protocol
@@ -28,19 +29,16 @@ MOST_BYTES = 2**29
 """Maximum size of a file."""
 
 MOST_EVENTS = 4 * 10**6
-"""Maximum events of a file."""
+"""Maximum events or packets of a file."""
 
-MOST_UNPACKED = 2**27
-"""Maximum bytes of all compressed packets of a file together, after decompression."""
-
-MOST_DEPTH = 10_000
-"""Maximum slices that are open at once on a track."""
+MOST_OPEN = 100_000
+"""Maximum slices that are open at once."""
 
 MOST_NAME = 2**16
 """Maximum bytes of a name."""
 
 MOST_RATIO, MOST_SMALL = 64, 2**23
-"""How much larger a file may be after decompression than before, beyond a size."""
+"""How much larger a file or its compressed packets may be after decompression than before, beyond a size."""
 
 GZIP = b"\x1f\x8b"
 
@@ -239,7 +237,8 @@ class Packets:
         self._tracks: dict[int, tuple[Any, Any]] = {}
         self._open: dict[int, list[_Slice]] = {}
         self._left = MOST_EVENTS
-        self._unpacked = 0
+        self._n_open = 0
+        self._unpacked = -MOST_SMALL
 
     def read(self, trace: Part, depth: int = 0) -> None:
         """Read all packets.
@@ -249,6 +248,9 @@ class Packets:
             CostError: if there are too many.
         """
         for number, packet in trace.fields():
+            self._left -= 1
+            if self._left < 0:
+                raise CostError(f"it has more than {MOST_EVENTS:,} packets. Record a shorter run")
             if number == 1 and isinstance(packet, Part):
                 fields = dict(packet.fields())
                 if isinstance(packed := fields.get(50), Part) and not depth:
@@ -259,12 +261,13 @@ class Packets:
     def _inflated(self, packed: Part) -> Part:
         inflate = zlib.decompressobj()
         try:
-            data = inflate.decompress(packed.data[packed.start : packed.end], MOST_UNPACKED - self._unpacked + 1)
+            self._unpacked -= MOST_RATIO * (packed.end - packed.start)
+            data = inflate.decompress(packed.data[packed.start : packed.end], 1 - self._unpacked)
         except zlib.error as error:
             raise ValueError(f"packets at byte {packed.start} cannot be decompressed: {error}") from error
         self._unpacked += len(data)
-        if self._unpacked > MOST_UNPACKED:
-            raise CostError(f"its compressed packets have more than {MOST_UNPACKED:,} bytes. Record a shorter run")
+        if self._unpacked > 0:
+            raise CostError(f"its packets expand to more than {MOST_RATIO} times their size. Record the trace again")
         return Part(data, 0, len(data))
 
     def _add(self, packet: Part, fields: Mapping[int, int | Part]) -> None:
@@ -282,9 +285,6 @@ class Packets:
         if 60 in fields:
             self._take_track(fields[60])
         if 11 in fields:
-            self._left -= 1
-            if self._left < 0:
-                raise CostError(f"it has more than {MOST_EVENTS:,} events. Record a shorter run")
             time = sequence.time(_number(fields.get(8, 0)), _number(fields.get(58, 0)))
             self._take_event(sequence, fields[11], time)
 
@@ -330,10 +330,12 @@ class Packets:
         waiting = self._open.setdefault(track, [])
         if kind == _BEGIN:
             waiting.append(_Slice(category, name, time, args))
-            if len(waiting) > MOST_DEPTH:
-                raise CostError(f"more than {MOST_DEPTH:,} slices are open at once. Record the trace again")
+            self._n_open += 1
+            if self._n_open > MOST_OPEN:
+                raise CostError(f"more than {MOST_OPEN:,} slices are open at once. Record the trace again")
         elif kind == _END and waiting:
             begun = waiting.pop()
+            self._n_open -= 1
             self._give(track, begun, time, {**begun.args, **args} if args else begun.args)
         elif _number(legacy.get(2, 0)) == _COMPLETE:
             name = name or sequence.names.get(_number(legacy.get(1, 0)), "")
@@ -445,7 +447,7 @@ class _Plane:
                 self.stat_names[key] = _text(dict(_parts(entry)).get(2, 0))
             elif number == 6:
                 self._stats.append(value)
-        self.events: dict[int, tuple[str, list[Part]]] = {}
+        self.events: dict[int, tuple[str, dict[str, Any]]] = {}
         for each in events:
             key, entry = _entry(each)
             name, shown, stats = "", "", []
@@ -456,7 +458,7 @@ class _Plane:
                     shown = _text(value)
                 elif number == 5 and isinstance(value, Part):
                     stats.append(value)
-            self.events[key] = shown or name, stats
+            self.events[key] = shown or name, self.stats(stats)
 
     def stats(self, stats: list[Part] | None = None) -> dict[str, Any]:
         """Return statistics by their names, of the plane or of an event."""
@@ -535,11 +537,11 @@ def _event(plane: _Plane, event: Part, begins: int) -> tuple[int, int, str, dict
             length = _signed(_number(value))
         elif number == 4 and isinstance(value, Part):
             own.append(value)
-    name, shared = plane.events.get(key, ("", []))
+    name, shared = plane.events.get(key, ("", {}))
     start = begins + offset // 1000  # picoseconds
     if not name or length < 0 or start < 0:
         return None
-    return start, start + length // 1000, name, plane.stats([*shared, *own])
+    return start, start + length // 1000, name, {**shared, **plane.stats(own)} if own else shared
 
 
 def category_of(name: str, stats: Mapping[str, Any]) -> str:
@@ -553,17 +555,22 @@ def add_operator(
     """Add an operator of XLA with the kernel that it is."""
     kind = "memcpy" if "Memcpy" in str(thread[1]) or name.startswith("Memcpy") else "kernel"
     kernel = Kernel(name, kind, start, end, thread, -len(recorded.kernels) - 2, is_taken=True)
-    scope = str(stats.get("tf_op") or "").partition(":")[0].split("/")[:-1]
-    path = [part for part in scope if part and not _SCOPE.match(part)]
-    is_backward = any(part.startswith("transpose(") for part in path)
-    module = ".".join(re.sub(r"^\w+\(|\)+$", "", re.sub(r"^\w+\(", "", part)) for part in path)
     flops, moved = _whole(stats.get("flops")), _whole(stats.get("bytes_accessed"))
     op = Op(intern(f"xla::{category}"), None, start, end, thread, kernels=[kernel])
     if flops or moved:
         op.details = {"flops": flops, "bytes": moved, "product": any(x in f"{category} {name}" for x in _PRODUCTS)}
-    op.module, op.phase = module, "backward" if is_backward else "forward"
+    op.module, op.phase = _place_of(str(stats.get("tf_op") or ""))
     recorded.kernels.append(kernel)
     recorded.ops.append(op)
+
+
+@lru_cache(maxsize=1 << 12)
+def _place_of(scope: str) -> tuple[str, str]:
+    # Module and phase by the scopes around an operator: ``jit(step)/transpose(jvp(Dense_0))/dot_general:``.
+    parts = [part for part in scope.partition(":")[0].split("/")[:-1] if part and not _SCOPE.match(part)]
+    is_backward = any(part.startswith("transpose(") for part in parts)
+    names = (re.sub(r"^(\w+\()+|\)+$", "", part) for part in parts)
+    return ".".join(filter(None, names)), "backward" if is_backward else "forward"
 
 
 def _whole(value: object) -> int:
