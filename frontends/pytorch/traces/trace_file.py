@@ -215,7 +215,9 @@ def _forget_operands(recorder: Recorder) -> None:
 
 
 def _without_bound(recorded: Recorded, profile: Profile) -> str:
-    # Bounds on time need the times of the work that the file lists.
+    # Bounds on time need the times of the work that the file lists, and dtypes.
+    if any(op.details and "flops" in op.details for op in recorded.ops):
+        return "the file has no dtypes of operators, on which the speed of a device depends"
     ran = {kernel.correlation for kernel in recorded.kernels}
     n_waiting = sum(number not in ran and is_start(launch) for number, launch in recorded.launches.items())
     if profile.clock == "host" and (recorded.device or n_waiting):

@@ -171,6 +171,9 @@ def test_operators_of_xla_have_the_costs_that_the_profiler_states(tmp_path):
     assert [(call.module, call.phase) for call in (first, second)] == [("Dense_0", "forward"), ("Dense_1", "backward")]
     assert report.trace.run.profile.device == "TPU v4"
     assert any("XLA's cost analysis" in str(assumption) for assumption in report.assumptions)
+    view = report.measured(device="tpu-v4")
+    assert view.mfu is None and any("no dtypes" in remark for remark in view.remarks)
+    assert view.total.flops == 2000
 
 
 def test_a_trace_of_jax_has_the_operators_that_ran(tmp_path):
