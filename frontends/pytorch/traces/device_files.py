@@ -51,7 +51,10 @@ _TABLES: Mapping[str, str] = {
     "CUPTI_ACTIVITY_KIND_KERNEL": "kernel",
     "CUPTI_ACTIVITY_KIND_MEMCPY": "memcpy",
     "CUPTI_ACTIVITY_KIND_MEMSET": "memset",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": "cuda_graph",
 }
+
+WHOLE_GRAPHS = "CUDA graphs are one kernel each: nsys profile --cuda-graph-trace=node records the kernels inside"
 
 
 def read_device_file(path: Path) -> Recorded | None:
@@ -223,7 +226,10 @@ def _read_nsight(tables: _Tables, path: Path) -> Recorded:
     for table, kind in _TABLES.items():
         named = ("shortName", "demangledName") if kind == "kernel" else ("copyKind", "copyKind")
         columns = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid", *named)
+        n_before = len(recorded.kernels)
         _add_kernels(recorded, tables.rows(table, *columns), kind, texts, processes)
+        if kind == "cuda_graph" and len(recorded.kernels) > n_before:
+            recorded.remarks.append(WHOLE_GRAPHS)
     for start, end, text, key, thread in tables.rows("NVTX_EVENTS", "start", "end", "text", "textId", "globalTid"):
         text = text if isinstance(text, str) else texts.get(key)
         if _is_span(start, end) and isinstance(text, str) and type(thread) is int:
@@ -251,10 +257,11 @@ def _add_kernels(
         name = texts.get(long) or texts.get(short) or kind if kind == "kernel" else kind
         owner = process if type(process) is int else next(iter(processes), 0) << _THREAD_BITS
         number = _global_correlation(number, owner, processes) if type(number) is int else -1
-        if number not in recorded.launches and kind == "kernel":
+        work = "kernel" if kind == "cuda_graph" else kind
+        if number not in recorded.launches and work == "kernel":
             number = -len(recorded.kernels) - 2
             recorded.launches[number] = Launch("launch", (device, stream), start, name)
-        recorded.kernels.append(Kernel(intern(name), kind, start, end, (device, stream), number))
+        recorded.kernels.append(Kernel(intern(name), work, start, end, (device, stream), number))
 
 
 def add_range(recorded: Recorded, text: str, start: int, end: int, thread: Thread) -> None:

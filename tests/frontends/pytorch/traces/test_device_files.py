@@ -91,6 +91,18 @@ def test_kernels_without_launches_are_operators_of_their_own(tmp_path):
     }
 
 
+def test_graphs_that_are_recorded_as_wholes_have_their_time(tmp_path):
+    more = f"""CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER, end INTEGER, deviceId INTEGER,
+            streamId INTEGER, correlationId INTEGER, globalPid INTEGER);
+        INSERT INTO StringIds VALUES (9, 'cudaGraphLaunch');
+        INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (3000, 3005, {THREAD}, 50, 9);
+        INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (3100, 3500, 0, 7, 50, {PROCESS}),
+            (3600, 3660, 0, 7, 51, {PROCESS});"""
+    report = estimate(nsight(tmp_path / "step.sqlite", more))
+    assert by_operator(report)["cuda_graph"] == 400 + 60
+    assert any("--cuda-graph-trace=node" in note for note in report.notes)
+
+
 def test_correlation_numbers_count_per_process(tmp_path):
     other = (78 << 24) + 1
     more = f"""INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (5000, 5005, {other}, 1, 3);
