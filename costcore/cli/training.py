@@ -694,7 +694,11 @@ SUFFIXES = (".txt", ".md", ".csv", ".tex", ".json", ".html", *SAVED)
 def profile_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
     parser = command_parser("costcore profile", "TRACE", "Show where a profiled run spends its time.", PROFILE_EXAMPLES)
-    parser.add_argument("trace", metavar="TRACE", help="a torch.profiler trace, or with --model a profile of a runtime")
+    parser.add_argument(
+        "trace",
+        metavar="TRACE",
+        help="a trace of torch.profiler, Nsight Systems, rocprofv3, JAX or TensorFlow; with --model also of a runtime",
+    )
     parser.add_argument(
         "--model", metavar="MODEL", help=f"the model that ran, whose calls get the times: {model_forms()}"
     )
