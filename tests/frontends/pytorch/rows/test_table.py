@@ -41,6 +41,8 @@ def argument_names(native: str) -> set[str]:
 def test_a_row_names_an_operator_of_pytorch_and_its_arguments(native):
     if native.startswith("transformers::"):
         pytest.importorskip("transformers.integrations.moe", reason="this transformers registers no operators")
+    if native.startswith("costcore::"):
+        import_module("costcore.frontends.pytorch.finetuning")
     arguments = argument_names(native)
     assert arguments or native in LACKS
     for row in ROWS:
