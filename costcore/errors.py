@@ -22,7 +22,10 @@ READERS_TO_INSTALL = {
 """Packages with further frontends, by suffix of their files."""
 
 
-_KERAS = "a model of Keras. Load it in Python and pass the model to estimate (package costcore-jax), or export ONNX."
+_HDF5 = (
+    "a file of HDF5, of which costcore reads none. If it has a model of Keras that you trust, convert it in Python: "
+    "keras.saving.load_model('net.h5').save('net.keras')"
+)
 _TENSORFLOW = "a graph of TensorFlow. Convert it with tf2onnx, or to .tflite (package costcore-tflite)."
 _COMPILED = "compiled for one kind of device. Pass the model from which it was compiled, such as its .onnx file."
 _PICKLE = "a pickle, which would run code when it is read. Pass the code that builds the model, as file.py:factory."
@@ -41,7 +44,7 @@ _CAFFE = "a model of Caffe. Convert it to ONNX."
 OTHER_FILES = {
     ".ipynb": "a notebook. Move the function that builds the model to a .py file and pass file.py:function, or call "
     "estimate in the notebook.",
-    **dict.fromkeys((".h5", ".hdf5", ".keras"), _KERAS),
+    **dict.fromkeys((".h5", ".hdf5"), _HDF5),
     **dict.fromkeys((".pb", ".pbtxt", ".meta"), _TENSORFLOW),
     **dict.fromkeys((".engine", ".plan", ".trt", ".rknn", ".hef", ".blob", ".bmodel", ".om", ".mnn"), _COMPILED),
     **dict.fromkeys((".pkl", ".pickle", ".joblib", ".dill"), _PICKLE),

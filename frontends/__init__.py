@@ -47,6 +47,8 @@ PYTORCH_OPTIONS = (
 
 PROGRAM_OPTIONS = ("backward", "dtype", "memory", "optimizer", "step", "loss", "precision")
 
+KERAS_OPTIONS = ("backward", "dtype", "explain_regroup", "loss", "memory", "optimizer", "regroup", "step", "trips")
+
 PYTORCH_ABILITIES = {
     "library_model": f"{__name__}.pytorch.libraries:library_model",
     "default_inputs": f"{__name__}.pytorch.libraries:default_inputs",
@@ -105,6 +107,13 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             *("programs", "torch", f"{__name__}.pytorch.programs", (".pt2", ".pt", ".pth", ".torchscript")),
             model_options=PROGRAM_OPTIONS,
             models=("a .pt2 file", "a TorchScript .pt file"),
+            tf32=("conv",),
+            is_run=True,
+        ),
+        FrontendSpec(
+            *("keras", "keras", f"{__name__}.keras_files", (".keras",)),
+            model_options=KERAS_OPTIONS,
+            models=("a .keras file",),
             tf32=("conv",),
             is_run=True,
         ),

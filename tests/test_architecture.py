@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-FRAMEWORKS = {"chainer", "numpy", "onnx", "sympy", "torch"}
+FRAMEWORKS = {"chainer", "keras", "numpy", "onnx", "sympy", "torch"}
 """What costs time to import: nowhere at module level but in its own frontend."""
 
 ALLOWED = {
@@ -39,8 +39,18 @@ ALLOWED = {
     "costcore.calculators": {"costcore.ir"},
     "costcore.frontends": {"costcore"},
     "costcore.frontends.chainer": {"costcore", "chainer", "numpy", "pkg_resources"},
+    "costcore.frontends.keras_files": {"costcore", "keras"},
     "costcore.frontends.onnx": {"costcore", "google.protobuf", "numpy", "onnx", "sympy"},
-    "costcore.frontends.pytorch": {"costcore", "numpy", "sympy", "timm", "torch", "torchvision", "transformers"},
+    "costcore.frontends.pytorch": {
+        "costcore",
+        "keras",
+        "numpy",
+        "sympy",
+        "timm",
+        "torch",
+        "torchvision",
+        "transformers",
+    },
     "costcore.frontends.pytorch.callbacks": {"costcore", "lightning", "torch", "transformers"},
 }
 """By room: what of outside the standard library it may import, a module with everything in it."""

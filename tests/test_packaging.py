@@ -75,7 +75,7 @@ def test_the_wheel_runs_without_the_repository(wheel, tmp_path):
         import costcore, costcore.calculators, costcore.frontends, importlib.util
         from costcore.registry import specs
         from costcore.registry import calculators
-        assert calculators() and len(specs()) == 6
+        assert calculators() and len(specs()) == 7
         for module in (costcore, costcore.calculators, costcore.frontends):
             assert module.__file__.startswith({str(tmp_path)!r}), module
         for name in ("calculators", "frontends"):

@@ -73,6 +73,10 @@ LIMITS = [
     ),
     ("profiles of runtimes", "costcore/files.py", "MOST_VALUES", 5_000_000, "5,000,000 values"),
     ("`.pt2` of `torch.export`", "frontends/pytorch/programs.py", "MAX_GRAPH", 2**26, "64 MiB of graph"),
+    ("`.keras` of Keras 3", "frontends/keras_files.py", "MAX_BYTES", 2**25, "32 MiB"),
+    ("`.keras` of Keras 3", "frontends/keras_files.py", "MAX_OBJECTS", 20_000, "20,000 objects"),
+    ("`.keras` of Keras 3", "frontends/keras_files.py", "MAX_DEPTH", 100, "100 levels"),
+    ("`.keras` of Keras 3", "frontends/keras_files.py", "MAX_STEPS", 4096, "4,096 steps"),
     (
         "TorchScript, checkpoints (`.pt`, `.pth`)",
         "frontends/pytorch/programs.py",

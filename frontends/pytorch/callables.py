@@ -18,6 +18,8 @@ from torch.nn import Module
 
 from costcore.errors import CostError
 
+from .keras_models import is_layer, twin_of
+
 MAX_DEPTH = 3
 """How many objects may lie between a callable and a module that it reaches."""
 
@@ -75,7 +77,13 @@ class CallableModule(Module):
 
 
 def as_model(model: Any) -> Model:
-    """Return the module to copy and the function to call; for a module, ``forward`` runs."""
+    """Return the module to copy and the function to call; for a module, ``forward`` runs.
+
+    Raises:
+        CostError: for a layer of Keras that is not built.
+    """
+    if is_layer(model):
+        return Model(twin_of(model))
     if isinstance(model, Module):
         return Model(model)
     owner = _owner(model)

@@ -34,6 +34,7 @@ from .capture.dispatch_mode import CaptureMode, RegroupedFunctions, check_regrou
 from .capture.gpu_code import NAMES_A_GPU, gpu_code, lacks_gpu
 from .capture.threads import wait_for_threads
 from .inputs import consume, model_arguments, torch_dtype, variants_with_numbers
+from .keras_models import Twin
 from .meta.branches import Branch, Branches, EndlessLoopError
 from .meta.model_copy import has_lazy_parameters, keep_input_checks, meta_copy, wrapper_names
 from .meta.values import META, PLAIN, Values, masks_are_known, tensors_in, tensors_of, without_data
@@ -168,6 +169,11 @@ def estimate(
         model = model.module()
     called = as_model(not_compiled(model) if isinstance(model, Module) else model)
     model = called.module
+    if isinstance(model, Twin) and precision in ALL_BFLOAT16:
+        raise CostError(
+            f"precision={precision!r} converts a copy of a model, which Keras converts back. Make the model after "
+            "keras.config.set_dtype_policy('bfloat16')"
+        )
     if inputs is None and examples is None and needs_arguments(called):
         raise missing_inputs(called, partial(_runs, called.function or model))
     recorder.memory = memory

@@ -36,6 +36,7 @@ from costcore.errors import CostError, did_you_mean, import_problem, short_repr
 from costcore.files import exists, is_folder, read_text
 from costcore.ir import Tensor
 
+from .keras_models import keras_inputs
 from .meta.values import META
 from .tensors import dtype_name
 
@@ -43,6 +44,7 @@ from .tensors import dtype_name
 
 
 HUGGING_FACE_SOURCE = "configuration of transformers"
+KERAS_SOURCE = "the inputs of the Keras model"
 
 DECODER_TOKENS, ENCODER_TOKENS = 4096, 512
 """Maximum tokens of the default sequence of a causal language model, and of any other model."""
@@ -626,7 +628,7 @@ class DefaultInputs(NamedTuple):
 
 
 def default_inputs(model: object, name: str = "") -> DefaultInputs | None:
-    """Return the usual input of a model of torchvision, timm or transformers; None for any other model.
+    """Return the usual input of a model of torchvision, timm, transformers or Keras; None for any other model.
 
     Args:
         model: the model.
@@ -638,6 +640,7 @@ def default_inputs(model: object, name: str = "") -> DefaultInputs | None:
         (timm_inputs, TIMM_SOURCE),
         (torchvision_inputs, TORCHVISION_SOURCE),
         (hugging_face_inputs, HUGGING_FACE_SOURCE),
+        (keras_inputs, KERAS_SOURCE),
     ):
         inputs = find(model, name)
         if inputs is not None:

@@ -235,7 +235,8 @@ class _Capture:
     def _differentiated(self) -> list[int]:
         """Return the positions of the parameters among the traced arguments, or of all floats if there are none."""
         floats = [i for i, leaf in enumerate(self._traced) if _is_float(self._leaves[leaf])]
-        learned = [i for i in floats if self._owners[self._traced[i]].role == "param"]
+        owners = [self._owners[self._traced[i]] for i in floats]
+        learned = [i for i, owner in zip(floats, owners, strict=True) if owner.role == "param" and not owner.is_frozen]
         return learned or floats
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import equinox
 import haiku
 import jax
@@ -204,3 +206,53 @@ def test_a_model_of_keras_that_states_its_sizes_needs_no_inputs():
     unknown = keras.Input((None, 3))
     assert default_inputs(keras.Model(unknown, keras.layers.Dense(4)(unknown)), "") is None
     assert default_inputs(lambda x: x, "") is None
+
+
+def two_inputs_in_keras():
+    a, b = keras.Input((8,), name="a"), keras.Input((4,), name="b")
+    joined = keras.layers.Concatenate()([keras.layers.Dense(6, name="first")(a), b])
+    return keras.Model([a, b], keras.layers.Dense(3, name="last")(joined))
+
+
+def recurrent_in_keras():
+    tokens = keras.Input((20,), dtype="int32", name="tokens")
+    embedded = keras.layers.Embedding(100, 8)(tokens)
+    return keras.Model(tokens, keras.layers.Dense(2)(keras.layers.Bidirectional(keras.layers.LSTM(16))(embedded)))
+
+
+# the same as on PyTorch: a state of 16 and four gates, 20 steps each way
+FILES = {
+    "two inputs": (two_inputs_in_keras, 8 * 6 + (6 + 4) * 3),
+    "recurrent": (recurrent_in_keras, 2 * 20 * (8 + 16) * 4 * 16 + 2 * 16 * 2),
+    "resnet": (lambda: keras.applications.ResNet50(weights=None), 3_857_973_248),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*assumption:costcore.CostWarning")
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_keras_counts_as_its_model(name, tmp_path):
+    make, macs = FILES[name]
+    model = make()
+    model.save(tmp_path / "net.keras")
+    report = estimate(tmp_path / "net.keras")
+    live = estimate(model, default_inputs(model, "").inputs)
+    assert (report.total_report["macs"], live.total_report["macs"]) == (macs, macs)
+    assert report.layer_report == live.layer_report
+    assert [call.module for call in report.trace.calls] == [call.module for call in live.trace.calls]
+    assert report.total_report["n_params"] == sum(math.prod(each.shape) for each in model.trainable_weights)
+    assert report.status == "assumed"
+
+
+def test_several_inputs_of_keras_by_position_or_name():
+    model = two_inputs_in_keras()
+    for inputs in ([(5, 8), (5, 4)], {"a": (5, 8), "b": (5, 4)}):
+        assert estimate(model, inputs).total_report["macs"] == 5 * FILES["two inputs"][1]
+
+
+def test_frozen_layers_of_keras_are_parameters_without_gradients():
+    model = two_inputs_in_keras()
+    model.get_layer("last").trainable = False
+    report = estimate(model, [(5, 8), (5, 4)], backward=True)
+    # both layers forward; backward the input of the last one, which is frozen, and the weight of the first
+    assert report.total_report["macs"] == 5 * (48 + 30) + 5 * 30 + 5 * 48
+    assert report.total_report["n_params"] == 8 * 6 + 6 + 10 * 3 + 3

@@ -13,8 +13,11 @@ from costcore.frontends.pytorch.torch_private import REGISTER, described, is_the
 
 ROOM = Path(torch_private.__file__).parent
 HERE = Path(__file__).parent
-OF_OTHERS = {"_asdict", "_current_frames", "_fields", "_getframe", "_make", "_replace", "_target"}
-"""Names of Python that begin with an underscore."""
+OF_OTHERS = {
+    *("_asdict", "_current_frames", "_fields", "_getframe", "_make", "_replace", "_target"),
+    *("_layers", "_non_trainable_variables", "_trainable_variables"),
+}
+"""Names of Python and of Keras that begin with an underscore."""
 
 BY_NAME = {"delattr", "getattr", "hasattr", "replace", "setattr"}
 """Functions that take the name of an attribute as their second or third argument."""

@@ -31,16 +31,14 @@ def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int
     groups = (model.trainable_variables, model.non_trainable_variables)
     variables = jax.tree.map(lambda variable: jax.ShapeDtypeStruct(variable.shape, variable.dtype), groups)
     layers = _layers(model)
-    learned, rest = groups
-    owners = (
-        [_owner_of(variable, layers, "param") for variable in learned],
-        [_owner_of(variable, layers, "state") for variable in rest],
-    )
+    weights = [variable for layer in layers.values() for variable in layer._trainable_variables]
+    owners = [[_owner_of(variable, layers, weights) for variable in group] for group in groups]
     types = {path: type(layer).__name__ for path, layer in layers.items()}
 
     def function(variables: Any, *given: Any, **by_name: Any) -> Any:
+        args, kwargs = _as_keras_takes(model, given, by_name)
         with scoped_calls(layers):
-            return model.stateless_call(*variables, *given, **by_name)
+            return model.stateless_call(*variables, *args, **kwargs)
 
     def owner_of(path: Sequence[Any]) -> Owner:
         found: Owner = owners[path[0].idx][path[1].idx]
@@ -64,7 +62,22 @@ def _layers(model: Any) -> dict[str, Any]:
     return found
 
 
-def _owner_of(variable: Any, layers: dict[str, Any], role: Role) -> Owner:
+def _owner_of(variable: Any, layers: dict[str, Any], weights: Sequence[Any]) -> Owner:
+    # A layer that is not trained keeps its weights among those that could be.
+    role: Role = "param" if any(variable is weight for weight in weights) else "state"
     owners = [path for path, layer in layers.items() if any(variable is own for own in layer.variables)]
     path = max(owners, key=len, default="")
-    return owner(role, [*path.split("."), variable.name] if path else [variable.name])
+    found = owner(role, [*path.split("."), variable.name] if path else [variable.name])
+    return found._replace(is_frozen=role == "param" and not variable.trainable)
+
+
+def _as_keras_takes(model: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+    # Several inputs of a model are one argument, a dict.
+    declared = getattr(model, "inputs", None) if isinstance(model, keras.Model) else None
+    names = [x.name for x in declared] if isinstance(declared, list) else []
+    if len(names) > 1 and len(args) == len(names):
+        return (dict(zip(names, args, strict=True)),), kwargs
+    if len(names) > 1 and not args and kwargs.keys() >= {*names}:
+        rest = {name: value for name, value in kwargs.items() if name not in names}
+        return ({name: kwargs[name] for name in names},), rest
+    return args, kwargs

@@ -16,11 +16,11 @@ from .walker import equations
 
 def modules(program: Program, calls: Iterable[Call], owned: Iterable[tuple[Owner, Value]]) -> dict[str, Module]:
     """Return every module by path, parents before their children."""
-    parameters: dict[str, list[tuple[str, Value]]] = {}
+    parameters: dict[str, list[tuple[Owner, Value]]] = {}
     buffers: dict[str, Dim] = {}
     for owner, value in owned:
         if owner.role == "param":
-            parameters.setdefault(owner.module, []).append((owner.name, value))
+            parameters.setdefault(owner.module, []).append((owner, value))
         else:
             buffers[owner.module] = buffers.get(owner.module, 0) + value.size
     paths = dict.fromkeys(
@@ -42,12 +42,13 @@ def root_of(jaxpr: Any, owners: Iterable[Owner]) -> str:
     return roots.pop() if len(roots) == 1 else ""
 
 
-def _module(program: Program, path: str, own: list[tuple[str, Value]], buffers: Any) -> Module:
+def _module(program: Program, path: str, own: list[tuple[Owner, Value]], buffers: Any) -> Module:
     return Module(
         program.types.get(path, path.rpartition(".")[2]),
         tuple(value.parameter for _, value in own),
+        tuple(value.parameter for owner, value in own if owner.is_frozen),
         buffers=buffers,
-        own=tuple((name, value.size) for name, value in own),
+        own=tuple((owner.name, value.size) for owner, value in own),
     )
 
 

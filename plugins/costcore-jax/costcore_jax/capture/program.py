@@ -16,11 +16,13 @@ class Owner(NamedTuple):
         role: ``param`` if it is learned, ``state`` if the model updates it otherwise.
         module: path of the module that owns it.
         name: its name in the module.
+        is_frozen: whether it is a parameter that is not trained.
     """
 
     role: Role
     module: str = ""
     name: str = ""
+    is_frozen: bool = False
 
 
 def nobody(path: Any) -> Owner:
