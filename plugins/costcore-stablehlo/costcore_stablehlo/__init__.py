@@ -42,6 +42,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             values={"function": str, "params": positions_or_names, "trips": int},
             models=("a StableHLO program (.mlir, .stablehlo, .mlirbc)",),
             reads=reads,
+            is_run=True,  # of open sizes with names
         ),
     )
 

@@ -56,7 +56,10 @@ def aval_of(kind: Any) -> jax.ShapeDtypeStruct | None:
         return None
     dtype = dtype_of(kind)
     if not kind.has_static_shape:
-        raise CostError(f"the program has values of open sizes ({kind!s:.100}). Give the shapes of its inputs")
+        raise CostError(
+            f"the program has values of open sizes ({kind!s:.100}). Give the shapes of its inputs, numbers or names, "
+            "and the values of arguments that are sizes, such as --input arg0:=8"
+        )
     return jax.ShapeDtypeStruct(tuple(kind.shape), dtype)
 
 

@@ -17,7 +17,6 @@ from jaxlib.mlir.dialects import stablehlo
 from costcore.errors import CostError
 from costcore.graphs.graph import ROWS, accepts, capture, in_file, native_names
 from costcore.trace.run import Recorder
-from costcore.trace.trace import has_names, with_tensors
 
 from .attributes import aval_of
 from .model import quiet_context, read_module, refine
@@ -68,8 +67,9 @@ def estimate(
         program = FileProgram(module, function)
         learned = learned_positions(program, params)
         if inputs is not None:
-            types, title = given_types(program, learned, inputs), program.name
+            (types, values), title = given_types(program, learned, inputs), program.name
             program.make_main()
+            program.fix(values)
             refine(module, types, said)
             program = FileProgram(module)
             program.title = title
@@ -110,14 +110,14 @@ def learned_positions(program: FileProgram, params: int | str | Sequence[int | s
     return sorted({*found})
 
 
-def given_types(program: FileProgram, learned: Sequence[int], inputs: Any) -> list[str]:
+def given_types(program: FileProgram, learned: Sequence[int], inputs: Any) -> tuple[list[str], dict[int, int]]:
     """Return the types of all arguments, with the shapes of ``inputs`` for those that are not learned.
 
+    Integers among the inputs are values of arguments without axes, by position: older JAX passes sizes by them.
+
     Raises:
-        CostError: if the inputs do not fit the arguments, or have sizes with names.
+        CostError: if the inputs do not fit the arguments.
     """
-    if has_names(with_tensors(inputs)):
-        raise CostError("sizes of its inputs have names. Give numbers, to which the program is refined")
     dtypes = [str(argument.type.element_type) for argument in program.arguments]
     free = [i for i in range(len(dtypes)) if i not in learned]
     positional, by_name = arguments(inputs)
@@ -126,13 +126,14 @@ def given_types(program: FileProgram, learned: Sequence[int], inputs: Any) -> li
         raise CostError(f"no argument is named {unknown[0]!r} (expected {', '.join(names)})")
     if not by_name and len(positional) != len(free):
         raise CostError(f"{len(positional)} inputs for {len(free)} arguments ({', '.join(names)})")
-    shapes = {names[name]: leaf.shape for name, leaf in by_name.items()} or {
-        i: leaf.shape for i, leaf in zip(free, positional, strict=True)
-    }
-    return [
+    given = {names[name]: leaf for name, leaf in by_name.items()} or dict(zip(free, positional, strict=True))
+    values = {i: leaf for i, leaf in given.items() if isinstance(leaf, int)}
+    shapes = {i: () if i in values else leaf.shape for i, leaf in given.items()}
+    types = [
         f"tensor<{''.join(f'{size}x' for size in shapes.get(i, tuple(argument.type.shape)))}{dtypes[i]}>"
         for i, argument in enumerate(program.arguments)
     ]
+    return types, values
 
 
 def as_program(program: FileProgram, learned: Sequence[int]) -> tuple[Program, list[Any]]:

@@ -6,6 +6,8 @@ import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +68,7 @@ def read_module(path: str, said: Sequence[str]) -> Any:
     """
     data = read_file(path, LARGEST)
     if data.startswith(PORTABLE):
-        data = _text_of_artifact(path)
+        data = _text_of_artifact(path, sha256(data).digest())
     text = _text(path, data)
     try:
         return ir.Module.parse(text)
@@ -89,8 +91,13 @@ def refine(module: Any, types: Sequence[str], said: Sequence[str]) -> None:
         raise CostError(f"these inputs do not fit: {_first(said) or _first([str(error)])}") from error
 
 
-def _text_of_artifact(path: str) -> bytes:
+@lru_cache(1)  # formulas in open sizes read a file some twenty times
+def _text_of_artifact(path: str, content: bytes) -> bytes:
     """Return a portable artifact as text. It is read in a process of its own, which a damaged file can end.
+
+    Args:
+        path: the file.
+        content: the digest of its content, as a file may change.
 
     Raises:
         CostError: if it holds something else, or takes more time or memory than a file of its size needs.

@@ -139,6 +139,23 @@ class FileProgram:
                 op.erase()
         self._functions[self.name].attributes["sym_name"] = ir.StringAttr.get("main")
 
+    def fix(self, values: Mapping[int, int]) -> None:
+        """Put a constant in place of arguments without axes, by position; sizes may be computed of them.
+
+        Raises:
+            CostError: if such an argument is no integer, or has axes.
+        """
+        block = self._functions[self.name].regions[0].blocks[0]
+        for i, value in values.items():
+            kind = block.arguments[i].type
+            element = getattr(kind, "element_type", None)
+            if not isinstance(element, ir.IntegerType) or kind.rank or abs(value) >= 2 ** (element.width - 1):
+                raise CostError(f"the argument {self.arguments[i].name} is {kind!s:.100}, not the integer {value:,}")
+            stored = ir.DenseElementsAttr.get_splat(kind, ir.IntegerAttr.get(element, value))
+            with ir.InsertionPoint.at_block_begin(block):
+                made = ir.Operation.create("stablehlo.constant", results=[kind], attributes={"value": stored})
+            block.arguments[i].replace_all_uses_with(made.results[0])
+
     def _name_inside(self, block: Any, value: Any) -> str:
         """Return the name of an argument in a function that the block calls with it, as JAX wraps open sizes."""
         for view in block.operations:
