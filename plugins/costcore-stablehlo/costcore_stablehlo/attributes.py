@@ -133,6 +133,30 @@ def plain(attribute: Any) -> Any:
     return str(attribute)
 
 
+MOST_PLACES = 8
+"""The most lines of code of an operation, the innermost ones."""
+
+
+def lines_of(location: Any) -> str:
+    """Return the lines of code in a location as a formatted traceback, the innermost one last; empty without any."""
+    lines: list[str] = []
+    waiting = [(location, "")]
+    for _ in range(4 * MOST_PLACES):  # locations may share parts
+        if not waiting or len(lines) == MOST_PLACES:
+            break
+        place, name = waiting.pop()
+        if isinstance(place, ir.CallSiteLoc):
+            waiting += [(place.caller, ""), (place.callee, "")]
+        elif isinstance(place, ir.NameLoc):
+            waiting.append((place.child_loc, place.name_str))
+        elif isinstance(place, ir.FusedLoc):
+            waiting += [(each, "") for each in place.locations[:1]]
+        elif isinstance(place, ir.FileLineColLoc) and place.filename not in ("", "-"):
+            inside = f", in {name:.200}" if name else ""
+            lines.append(f'  File "{place.filename:.1000}", line {place.start_line}{inside}\n')
+    return "".join(reversed(lines))
+
+
 def name_of(location: Any) -> str:
     """Return the name in a location, ``jit(f)/Dense_0/dot_general``; empty if it has none."""
     return str(getattr(location, "name_str", ""))

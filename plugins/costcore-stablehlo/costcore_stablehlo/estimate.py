@@ -14,7 +14,7 @@ from costcore_jax.capture.program import Owner, Program
 from costcore_jax.estimate import record_program
 from jaxlib.mlir.dialects import stablehlo
 
-from costcore.errors import CostError
+from costcore.errors import CostError, short_repr
 from costcore.graphs.graph import ROWS, accepts, capture, in_file, native_names
 from costcore.trace.run import Recorder
 
@@ -128,6 +128,11 @@ def given_types(program: FileProgram, learned: Sequence[int], inputs: Any) -> tu
         raise CostError(f"{len(positional)} inputs for {len(free)} arguments ({', '.join(names)})")
     given = {names[name]: leaf for name, leaf in by_name.items()} or dict(zip(free, positional, strict=True))
     values = {i: leaf for i, leaf in given.items() if isinstance(leaf, int)}
+    for i, leaf in given.items():
+        if i not in values and not hasattr(leaf, "shape"):
+            raise CostError(
+                f"the input {program.arguments[i].name} is {short_repr(leaf)} (expected a shape or an integer)"
+            )
     shapes = {i: () if i in values else leaf.shape for i, leaf in given.items()}
     types = [
         f"tensor<{''.join(f'{size}x' for size in shapes.get(i, tuple(argument.type.shape)))}{dtypes[i]}>"

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from costcore_jax.capture.location import LINES
 from jax import lax
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
@@ -18,7 +19,7 @@ from jaxlib.mlir import ir
 from costcore.errors import CostError, unknown
 from costcore.graphs import DEEPEST, MOST_NODES
 
-from .attributes import aval_of, constant_of, get, is_real, name_of
+from .attributes import aval_of, constant_of, get, is_real, lines_of, name_of
 from .operators import BINARY, RULES, check_results, custom_call, direction
 
 CONSTANTS = ("stablehlo.constant", "chlo.constant", "arith.constant", "sdy.constant")
@@ -186,7 +187,8 @@ class FileProgram:
         """
         self._given = dict(zip(self.stored, stored, strict=True))
         self._n_operations = self._depth = 0
-        return self._call(self.name, arguments)
+        with jax.named_scope(LINES):
+            return self._call(self.name, arguments)
 
     def bind(self, name: str, op: Any, operands: Sequence[Any], **params: Any) -> list[Any]:
         """Return the results of a primitive that has nothing but a name and results, as the file states them."""
@@ -251,8 +253,8 @@ class FileProgram:
             raise CostError(f"the program expands to more than {MOST_NODES:,} operations")
         if op.name in CONSTANTS:
             return [self._constant(op)]
-        inner = scope_of(name_of(op.location))
-        with jax.named_scope(inner) if inner else nullcontext():
+        inner, lines = scope_of(name_of(op.location)), lines_of(op.location)
+        with jax.named_scope(f"{LINES}{lines}"), jax.named_scope(inner) if inner else nullcontext():
             if op.name == "stablehlo.broadcast_in_dim":
                 return [_repeated(op, operands[0])]
             made = self._results(op, operands, values)

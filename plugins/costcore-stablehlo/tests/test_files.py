@@ -124,6 +124,25 @@ def test_open_sizes_are_given_by_inputs():
         estimate(path, {"y": (6, 8)})
 
 
+def test_the_lines_of_a_call_are_those_of_the_program(write):
+    named = """%y = stablehlo.tanh %x : tensor<2x3xf32>
+        loc("jit(f)/tanh"(callsite("layer"("net.py":5:11) at "run"("train.py":8:1))))
+      %z = stablehlo.exponential %y : tensor<2x3xf32>
+      return %z : tensor<2x3xf32>"""
+    calls = estimate(write(function(named)), tracebacks=True).trace.calls
+    assert [call.where for call in calls] == [
+        '  File "train.py", line 8, in run\n  File "net.py", line 5, in layer\n',
+        "",
+    ]
+
+    def layer(x):
+        return jnp.tanh(x)
+
+    (call,) = estimate(exported(layer, [(2, 3)]), tracebacks=True).trace.calls
+    last = call.where.splitlines()[-1]
+    assert f'File "{__file__}", line {layer.__code__.co_firstlineno + 1}' in last and last.endswith("layer")
+
+
 def test_an_unknown_call_is_named_with_its_shapes(write):
     body = """%y = stablehlo.custom_call @my_kernel(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
       return %y : tensor<2x3xf32>"""
@@ -359,7 +378,7 @@ def test_sizes_that_are_arguments_need_values(write):
         assert estimate(path, inputs).total_report["flops"] == 4 * 8
     with pytest.raises(CostError, match="the values of arguments that are sizes, such as --input arg0:=8"):
         estimate(path, [(), (4, 8)])
-    for wrong in (2**40, True, -(2**31)):
+    for wrong in (2**40, -(2**31), 1.5):
         with pytest.raises(CostError):
             estimate(path, [wrong, (4, 8)])
     with pytest.raises(CostError, match=r"the argument arg1 is tensor<\?x8xf32>, not the integer 3"):

@@ -11,12 +11,16 @@ RECOMPUTED = "rematted_computation"
 MARK = "@"
 """Begins a scope whose name is the complete path of a module."""
 
+LINES = "lines of "
+"""Begins a scope that is no module: what follows are the lines of the user's code, as a formatted traceback."""
+
 
 class Names(NamedTuple):
-    """The scopes and transformations around an equation, the outermost first."""
+    """The scopes and transformations around an equation, the outermost first, and the lines of code in a file."""
 
     scopes: tuple[str, ...] = ()
     transformations: frozenset[str] = frozenset()
+    lines: str | None = None
 
     def inside(self, equation: Any) -> Names:
         """Return the names inside the jaxpr of an equation, or around the equation itself."""
@@ -26,7 +30,9 @@ class Names(NamedTuple):
         is_transformation = [type(each).__name__ == "Transform" for each in stack]
         scopes = [each.name for each, is_one in zip(stack, is_transformation, strict=True) if not is_one]
         found = [each.name for each, is_one in zip(stack, is_transformation, strict=True) if is_one]
-        return Names((*self.scopes, *scopes), self.transformations | {*found})
+        lines = [scope.removeprefix(LINES) for scope in scopes if scope.startswith(LINES)]
+        scopes = [scope for scope in scopes if not scope.startswith(LINES)]
+        return Names((*self.scopes, *scopes), self.transformations | {*found}, lines[-1] if lines else self.lines)
 
     def module(self, root: str) -> str:
         """Return the path of the module; the scope ``root`` in front is the model itself, and left out."""

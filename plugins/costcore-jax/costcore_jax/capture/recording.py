@@ -111,18 +111,21 @@ class Recording:
             arguments["device_axes"] = place.axes
             translation = self._translate(Native(f"jax::{name}", arguments, outputs))
         layer = self.recorder.intern(translation.layer)
+        names = place.names.inside(equation)
         call = Call(
             layer=layer,
             type=name,
             native=f"jax::{name}",
-            module=place.names.inside(equation).module(self._root),
+            module=names.module(self._root),
             phase=phase,
             times=place.times * place.devices,
             region=place.region,
             inputs=tuple(map(self.identity, translation.inputs)),
             outputs=tuple(map(self.identity, translation.outputs)),
             parameters=tuple(dict.fromkeys(v.parameter for v in translation.inputs if v.parameter)),
-            where=_line(equation) if self.recorder.tracebacks or not translation.has_row else "",
+            where=(_line(equation) if names.lines is None else names.lines)
+            if self.recorder.tracebacks or not translation.has_row
+            else "",
         )
         self.recorder.record(call)
         self.history.append(Recorded(name, equation.params, tuple(inputs), tuple(outputs), call))
