@@ -79,12 +79,12 @@ def test_files_of_a_frontend_of_a_plugin_are_models_on_the_command_line(register
 
     with pytest.raises(
         ValueError,
-        match=r"'net\.box' is not a model \(expected a path ending in \.onnx or \.gguf .* or \.torchscript, package",
+        match=r"'net\.box' is not a model \(expected a path ending in \.onnx .* or \.keras, package",
     ):
         load_model("net.box")
     registered(Reader())
     assert load_model("net.box") == "net.box"
-    with pytest.raises(ValueError, match=r"\.torchscript or \.box, package"):
+    with pytest.raises(ValueError, match=r"\.keras or \.box, package"):
         load_model("net.bax")
 
 
@@ -279,7 +279,8 @@ def test_an_unregistered_plugin_has_no_effect(registered):
 
 def test_the_message_for_an_unknown_frontend_lists_the_registered_ones():
     with pytest.raises(
-        ValueError, match=r"unknown frontend 'jax' \(expected chainer, checkpoints, onnx, programs, pytorch, traces\)"
+        ValueError,
+        match=r"unknown frontend 'jax' \(expected chainer, checkpoints, keras, onnx, programs, pytorch, traces\)",
     ):
         load("jax")
 
