@@ -1,30 +1,23 @@
 """The estimate of a trace: its operators run again on meta tensors, with the times that it recorded.
 
-Below are the readers: the formats of the profiler (Kineto) and of execution traces, over a JSON stream that bounds what
-a file may hold.
+Below are the readers: the formats of the profiler (Kineto) and of execution traces.
 """
 
 from __future__ import annotations
 
 import ast
-import codecs
 import marshal
 import re
-import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from functools import partial
-from json import JSONDecodeError, JSONDecoder
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike, fsdecode
 from pathlib import Path
 from sys import intern
-from typing import IO, Any
+from typing import Any
 
 import torch
 
 from costcore.errors import CostError
-from costcore.files import check_values, open_file
 from costcore.registry import first_bytes
 from costcore.trace.interrupts import collector_off, move_to_oldest_generation
 from costcore.trace.run import Profile, Recorder
@@ -32,6 +25,7 @@ from costcore.trace.run import Profile, Recorder
 from ..capture.context import capture
 from ..naming import full_name
 from .device_files import RocprofReader, add_range, read_device_file
+from .json_stream import JsonStream
 from .protobuf_files import AROUND, OF_XLA, add_operator, category_of, is_protobuf, launch_without_calls, read_protobuf
 from .records import (
     GRAPH,
@@ -550,279 +544,6 @@ def _split(text: str) -> list[str]:
             start = i + 1
         depth += (character in "([<") - (character in ")]>")
     return [*found, text[start:]] if text else []
-
-
-# JSON, read piece by piece: items of long lists one at a time
-
-
-CHUNK = 2**20
-"""Bytes that are read at once."""
-
-LONGEST = 2**25
-"""Maximum characters of one item; an event of a trace has a few thousand."""
-
-MOST = 2**33
-"""Maximum characters of a file after decompression."""
-
-MOST_RATIO, UNPACKED = 64, 2**23
-"""How much larger a file may be after decompression than before, beyond a size; traces have ratios of 10 to 30."""
-
-MOST_PARTS = 2 * 10**6
-"""Maximum values inside one item."""
-
-LONGEST_BATCH = 2**20
-"""Maximum characters that are parsed at once."""
-
-LONGEST_GAP = 2**22
-"""Maximum white space between two values."""
-
-SHORTEST, FEW = 20, 10**5
-"""Minimum characters of an item on average, if there are more than a few; an event has a hundred."""
-
-_GZIP = b"\x1f\x8b"
-
-_GAP = re.compile(r"[\s,]*")
-
-_BACKSLASH = re.compile(r'\\(u[0-9a-fA-F]{4}|["\\/bfnrt])|\\')
-
-
-class JsonStream:
-    """The values of a JSON file, plain or compressed by gzip.
-
-    Characters that JSON forbids inside strings are accepted, single backslashes too, because profilers write them. A
-    file that ends early ends the iteration.
-
-    Args:
-        path: the file.
-        lists: the keys of the object whose lists are yielded item by item.
-
-    Attributes:
-        is_cut: whether the file ended inside of a value, once everything was read.
-    """
-
-    is_cut: bool
-
-    def __init__(self, path: str | PathLike[str], lists: Collection[str]) -> None:
-        self._name = fsdecode(path)
-        self._lists = lists
-        self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
-        self._scan = JSONDecoder(strict=False).raw_decode
-        self._pieces: Iterator[bytes] = iter(())
-        self._held = ""
-        self._text = ""
-        self._at = 0
-        self._n_read = self._n_items = self._n_packed = self._n_unpacked = 0
-        self._failed_at = -1
-        self._is_over = False
-        self._repairs = False
-        self.is_cut = False
-        self._path = Path(path)
-
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
-        """Yield every value with its key; an item of a list with the key of the list, ``""`` if the file is a list.
-
-        Raises:
-            CostError: if the file cannot be read, is not JSON, or is too large.
-        """
-        try:
-            with ExitStack() as stack:
-                self._open(stack)
-                yield from self._top()
-                self._check_end()
-        except CostError:
-            raise
-        except OSError as error:
-            raise CostError(f"{self._name} cannot be read: {error.strerror or error}") from error
-
-    def _open(self, stack: ExitStack) -> None:
-        file = stack.enter_context(open_file(self._path))
-        is_packed = file.read(2) == _GZIP
-        file.seek(0)
-        self._pieces = self._inflated(file) if is_packed else iter(partial(file.read, CHUNK), b"")
-
-    def _inflated(self, file: IO[bytes]) -> Iterator[bytes]:
-        # A file that was cut is read as far as it goes.
-        inflate = zlib.decompressobj(wbits=31)
-        while data := file.read(CHUNK):
-            self._n_packed += len(data)
-            while data:
-                if inflate.eof:
-                    inflate = zlib.decompressobj(wbits=31)
-                piece = inflate.decompress(data, CHUNK)
-                self._n_unpacked += len(piece)
-                if self._n_unpacked > UNPACKED + MOST_RATIO * self._n_packed:
-                    raise CostError(f"{self._name} is not a trace: it expands to more than {MOST_RATIO} times its size")
-                if piece:
-                    yield piece
-                data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
-        self.is_cut |= not inflate.eof
-
-    def _check_end(self) -> None:
-        # The last bytes of compressed data are a checksum: the text may be whole and the file cut.
-        if self._n_packed:
-            try:
-                for _ in self._pieces:
-                    pass
-            except zlib.error:
-                self.is_cut = True
-
-    def _top(self) -> Iterator[tuple[str, Any]]:
-        opening = self._next().removeprefix("\ufeff") or self._next()
-        if opening == "[":
-            yield from (("", item) for item in self._items())
-        elif opening == "{":
-            yield from self._members()
-        else:
-            raise CostError(f"{self._name} is not a trace: it begins with neither {{ nor [")
-
-    def _members(self) -> Iterator[tuple[str, Any]]:
-        while (character := self._peek()) == '"':
-            found, key = self._value()
-            if not found or self._next() != ":":
-                break
-            if key in self._lists and self._peek() == "[":
-                self._at += 1
-                yield from ((key, item) for item in self._items())
-            else:
-                found, value = self._value()
-                if not found:
-                    break
-                yield key, value
-        else:
-            if character == "}":
-                return
-            if character:
-                raise self._no_json(self._at)
-        self.is_cut = True
-
-    def _items(self) -> Iterator[Any]:
-        while (character := self._peek()) != "]":
-            before = self._at
-            found, item = self._value() if character else (False, None)
-            if not found:
-                self.is_cut = True
-                self._at = len(self._text)
-                return
-            self._count_items(1)
-            yield item
-            if self._at > before:
-                yield from self._batch()
-        self._at += 1
-
-    def _batch(self) -> list[Any]:
-        # Items of the text at hand, parsed at once if the text between two of them is found again further on: what can
-        # be read as a list is read item by item as the same list.
-        start = self._at
-        opening = self._peek()
-        separator = self._text[start - 1 : self._at + 1]
-        end = self._text.rfind(separator, self._at, self._at + LONGEST_BATCH) + 1
-        if opening != "{" or separator[:1] != "}" or end <= self._at or self._failed_at == self._n_read:
-            return []
-        text = f"[{self._text[self._at : end]}]"
-        try:
-            items, stop = self._scan(text)
-        except (RecursionError, ValueError):
-            stop = 0
-        if stop != len(text):
-            self._failed_at = self._n_read
-            return []
-        self._at = end
-        self._count_items(len(items))
-        return [*items]
-
-    def _count_items(self, n: int) -> None:
-        self._n_items += n
-        if self._n_items * SHORTEST > FEW * SHORTEST + self._n_read:
-            raise CostError(
-                f"{self._name} is not a trace: it has {self._n_items:,} events in {self._n_read:,} characters"
-            )
-
-    def _peek(self) -> str:
-        gap = 0
-        while True:
-            found = _GAP.match(self._text, self._at)
-            end = self._at if found is None else found.end()
-            gap += end - self._at
-            self._at = end
-            if gap > LONGEST_GAP:
-                raise CostError(f"{self._name} is not a trace: it has more than {LONGEST_GAP:,} spaces in a row")
-            if self._at < len(self._text):
-                return self._text[self._at]
-            if not self._read_more():
-                return ""
-
-    def _next(self) -> str:
-        character = self._peek()
-        self._at += 1
-        return character
-
-    def _value(self) -> tuple[bool, Any]:
-        while True:
-            if self._peek() == "":
-                return False, None
-            try:
-                value, end = self._scan(self._text, self._at)
-            except JSONDecodeError as error:
-                if error.msg.startswith("Invalid \\") and not self._repairs:
-                    self._repair()
-                    continue
-                is_unfinished = error.msg.startswith("Unterminated") or error.pos > len(self._text) - 32
-                if not is_unfinished:
-                    raise self._no_json(error.pos) from error
-            except RecursionError as error:
-                raise CostError(f"{self._name} is not a trace: its values are nested too deeply") from error
-            except ValueError as error:  # a number with thousands of digits
-                raise CostError(f"{self._name} is not a trace: {error}") from error
-            else:
-                if end < len(self._text) or not self._read_more():
-                    self._at = end
-                    return True, value
-                continue
-            length = len(self._text) - self._at
-            if length > LONGEST:
-                raise CostError(f"{self._name} is not a trace: a value is longer than {LONGEST:,} characters")
-            check_values(self._text[self._at :], self._name, MOST_PARTS)
-            if not self._read_more():
-                return False, None
-            while len(self._text) - self._at < 2 * length and self._read_more():
-                pass  # a value that is read again whenever it has doubled is read twice at most
-
-    def _read_more(self) -> bool:
-        if self._is_over:
-            return False
-        try:
-            data = next(self._pieces, b"")
-        except zlib.error as error:
-            if self._n_read == 0:
-                raise CostError(f"{self._name} is damaged: {error}") from error
-            data, self.is_cut = b"", True
-        self._is_over = not data
-        piece = self._held + self._decode(data, self._is_over)
-        self._held = ""
-        if self._repairs:
-            if (len(piece) - len(piece.rstrip("\\"))) % 2 and not self._is_over:
-                piece, self._held = piece[:-1], piece[-1]
-            piece = _BACKSLASH.sub(_repaired, piece)
-        self._n_read += len(piece)
-        if self._n_read > MOST:
-            raise CostError(f"{self._name} is not a trace: it has more than {MOST:,} characters")
-        self._text = self._text[self._at :] + piece
-        self._at = 0
-        return bool(piece) or not self._is_over
-
-    def _repair(self) -> None:
-        # Profilers write single backslashes, of Windows paths for example: they are doubled from here on.
-        self._repairs = True
-        self._text = _BACKSLASH.sub(_repaired, self._text[self._at :])
-        self._at = 0
-
-    def _no_json(self, at: int) -> CostError:
-        where = self._n_read - len(self._text) + at
-        return CostError(f"{self._name} is damaged: it stops being JSON at character {where:,}")
-
-
-def _repaired(found: re.Match[str]) -> str:
-    return found[0] if found[1] else "\\\\"
 
 
 # Traces of ``torch.profiler`` (Kineto)

@@ -169,7 +169,7 @@ EVENT = b'{"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": "x"},'
 )
 def test_a_small_file_that_expands_without_end_is_refused(tmp_path, monkeypatch, pieces, message):
     monkeypatch.setattr(
-        "costcore.frontends.pytorch.traces.trace_file.UNPACKED", 2**29 if "64" not in message else 2**20
+        "costcore.frontends.pytorch.traces.json_stream.UNPACKED", 2**29 if "64" not in message else 2**20
     )
     path = tmp_path / "bomb.json.gz"
     packed(path, *pieces)
