@@ -331,7 +331,7 @@ def mesh_of(text: str) -> dict[str, int]:
 
 
 def _context(text: str) -> str:
-    if re.fullmatch(r"\d+k?", text):  # the context of a language model
+    if re.fullmatch(r"[1-9]\d{0,5}k?", text):  # tokens of a language model
         raise argparse.ArgumentTypeError(f"the memory of a CUDA context is a size, 500MiB; a length is --seq {text}")
     return text
 
