@@ -250,6 +250,8 @@ def did_you_mean(names: Iterable[object], expected: Iterable[object]) -> str:
     ". Did you mean 'a100-sxm4-80gb'?"
     >>> did_you_mean(["--batch-size"], ["--base", "--batch"])
     ". Did you mean '--batch'?"
+    >>> did_you_mean(["latency@l4"], ["bound_seconds@DEVICE", "macs"])
+    ". Did you mean 'bound_seconds@l4'?"
     """
     choices = [str(choice) for choice in expected]
     words = [name.partition("=")[0] if name.startswith("--") else name for name in names if isinstance(name, str)]
@@ -273,6 +275,7 @@ _OUR_WORDS = {
     "compare": "diff",
     "ctx": "context",
     "decimals": "digits",
+    "devices": "devices replicas mesh",
     "depth": "tree",
     "dev": "device",
     "device": "cuda",
@@ -308,6 +311,7 @@ _OUR_WORDS = {
     "json": "format output",
     "kv_cache": "cache",
     "kv_dtype": "kv",
+    "latency": "bound_seconds",
     "layers": "n_layers",
     "level": "fusion",
     "limit": "memory_limit",
@@ -382,6 +386,9 @@ _OUR_WORDS = {
 
 def _near(name: str, choices: list[str]) -> list[str]:
     """Return our name for a word of another tool, else the first choice that begins with a name, else the nearest."""
+    base, at, where = name.partition("@")
+    if at:  # a quantity on a device, or of a convention
+        return [f"{each}@{where}" for each in _near(base, [choice.partition("@")[0] for choice in choices])]
     by_word = {choice.lstrip("-").replace("-", "_"): choice for choice in choices}
     ours = _OUR_WORDS.get(name.lstrip("-").replace("-", "_").lower(), "").split()
     known = [by_word[word] for word in ours if word in by_word][:1]

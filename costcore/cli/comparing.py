@@ -448,8 +448,10 @@ def run_reconcile(args: argparse.Namespace) -> int:
     for target in filter(None, (args.model, args.other)):
         check_model(target)
     mode = format_of(args, "table", RECONCILE_FILES)
-    find_convention(args.old)
-    find_convention(args.new)
+    for name in (args.old, args.new):
+        if re.fullmatch(r"[0-9.,]+ ?[KMGT]?", name):
+            raise ValueError(f"{name!r} is no convention. What counts it: costcore explain {args.model} {name}")
+        find_convention(name)
     report = report_of(args.model, args, is_alone=args.other is None)
     other = None if args.other is None else report_of(args.other, args, args.input_other)
     result = reconcile(report, args.old, args.new, other)

@@ -171,7 +171,7 @@ def _add_devices(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--peak", type=amount, metavar="FLOPS", help="FLOP/s of one device, 989T, instead of --device")
     parser.add_argument(
-        "--mfu", type=float, metavar="X", help="assumed utilization, without a measured step; default: 0.4"
+        "--mfu", type=_share, metavar="X", help="assumed utilization, without a measured step; default: 0.4"
     )
     parser.add_argument(
         "--memory", dest="size", metavar="SIZE", help='memory of a device, "80 GB"; default: as specified by its vendor'
@@ -262,6 +262,10 @@ def _number(text: str | None, option: str) -> float | None:
     except ValueError:
         # B is a billion here, not bytes.
         return parse_amount(re.sub(r"(?<=[0-9 ])B$", "G", text.upper()), option)
+
+
+def _share(text: str) -> float:
+    return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
 
 
 def _lengths(text: str | None) -> list[int]:
@@ -749,6 +753,8 @@ def _measured(path: str, args: argparse.Namespace, et: str | None) -> Measured:
     is_trace = bool(frontend_for_file(path))
     if not is_trace and args.model is None:
         if not exists(path):
+            if ":" in path:
+                raise ValueError(f"{path} is a model, not a trace. Its time: costcore time {path} --device h100")
             raise FileError(f"{path} cannot be read: No such file or directory")
         other = "is not a torch.profiler trace. For a profile of ONNX Runtime, pass --model model.onnx"
         raise CostError(f"{path} {other_file(path) or other}")

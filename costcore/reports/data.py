@@ -31,7 +31,7 @@ from costcore.tables.columns import (
 )
 from costcore.tables.quantity import Quantity, numeric
 from costcore.tables.result import Table
-from costcore.text.amounts import Formatted, readable
+from costcore.text.amounts import Formatted, exact, readable
 from costcore.text.output import Column
 from costcore.trace.call import Assumption, Call
 from costcore.trace.run import FLOPS, Regrouping
@@ -527,7 +527,9 @@ def _figures(report: ReportData) -> Iterator[Figure]:
     is_own = run.unit == FLOPS and not is_symbolic(total["flops"])
     yield Figure("flops", run.unit, total["flops"], "flops", f"a fused multiply-add is {once}" if is_own else "")
     yield Figure("macs", "MACs", total["macs"], "flops")
-    yield Figure("n_params", "Parameters", total["n_params"], "flops")
+    n_params = total.get("n_params_model", total["n_params"])
+    read = "" if n_params == total["n_params"] else f"{exact(total['n_params'])} of them read by counted calls"
+    yield Figure("n_params", "Parameters", n_params, "flops", read)
     yield Figure("mrw", "Bytes read and written", total["mrw"], "bytes")
     if report.memory is not None:
         yield Figure("peak_memory", "Peak of memory", report.memory.peak, "bytes", report.memory.where)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from costcore.errors import CostError, unknown
 from costcore.files import loads, read_toml
+from costcore.ledger.ledger import Ledger
 from costcore.ledger.modules import path_and_parents
 from costcore.numbers import is_symbolic
 from costcore.plugins import with_plugin_hint
@@ -145,7 +146,7 @@ class _Costs:
         limited = self.budget.quantity_of(limit.metric)
         try:
             calls = self._calls.get(target, [])
-            value: Any = limited.total(self._ledger) if target == TOTAL else limited.of(self._ledger, calls)
+            value: Any = _total(limited, self._ledger) if target == TOTAL else limited.of(self._ledger, calls)
         except CostError as error:
             raise CostError(f"{limit}: {limit.metric} of {self._source}: {error}") from error
         if is_symbolic(value):
@@ -181,6 +182,11 @@ class _Costs:
 
     def _names(self, scope: str) -> list[str]:
         return [target.name for target in self._calls if target.scope == scope]
+
+
+def _total(limited: Quantity, ledger: Ledger) -> Any:
+    # Those of a model are also the ones that no counted call reads.
+    return (quantity("n_params_model") if limited.name == "n_params" else limited).total(ledger)
 
 
 # Budgets, limits and violations.
@@ -649,7 +655,7 @@ def badge(report: Report, budget: Budget, violations: Violations) -> str:
     amounts = []
     for metric in shown:
         found = budget.quantity_of(metric)
-        value = readable(found.total(report.ledger), found.kind, 2)
+        value = readable(_total(found, report.ledger), found.kind, 2)
         words = found.in_words.removeprefix("bytes of ").removeprefix("bytes ")
         amounts.append(f"{value}{'' if value[-1].isalpha() and words[:1].isupper() else ' '}{words}")
     text = " · ".join(amounts) + (", over budget" if violations else "")

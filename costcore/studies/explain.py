@@ -723,7 +723,9 @@ def lines(explanation: ExplanationData) -> Iterator[str]:
         yield from _breakdown(answers[0].readings[0])
         yield from (f"{hint.text} ({hint.source})" for hint in explanation.hints)
         yield from _doubts(explanation)
-        yield from (f"Also {_sentence(answer)}" for answer in answers[1:MOST_SHOWN] if answer.price < ANOTHER_NETWORK)
+        for answer in answers[1:MOST_SHOWN]:
+            if answer.price < ANOTHER_NETWORK:
+                yield f"{'Also' if answer in explanation.likely else 'Less likely:'} {_sentence(answer)}"
     for reading in explanation.nearest:
         away = float(reading.value / explanation.number.value - 1)
         gap = _nearest_operator(reading, explanation)
@@ -734,8 +736,8 @@ def lines(explanation: ExplanationData) -> Iterator[str]:
 def _doubts(explanation: ExplanationData) -> Iterator[str]:
     values, digits = [answer.value for answer in explanation.likely], explanation.number.digits
     if len(values) > 1:
-        between = f"{_amount(min(values))} to {_amount(max(values))} are all printed so."
-        yield f"Several rules give this. These digits do not decide: {between}"
+        between = f"{_amount(min(values))} to {_amount(max(values))}"
+        yield f"{len(values)} rules are as likely: they give {between}, which these digits do not tell apart."
     elif not explanation.decides:
         yield "It does not decide: other numbers near it have rules as plausible."
     chance, needed = explanation.coincidence, explanation.digits_needed

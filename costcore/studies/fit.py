@@ -721,8 +721,11 @@ def target_of(target: object) -> Target:
         return _of_device(find_device(target))
     if not isinstance(target, str):
         raise TypeError(f"target must be {FORMS} (got {short_repr(target)})")
-    if re.search(r"\b(sram|flash)\b", target.lower()):
-        return _divided(target, _named_amounts(target.lower(), target))
+    target = re.sub(r"([0-9] ?Gi?B?) +(v?ram|memory)\b", r"\1", target, flags=re.IGNORECASE)
+    text = target.lower()
+    if re.search(r"\b(s?ram|flash|rom)\b", text):
+        text = re.sub(r"\bram\b", "sram", re.sub(r"\brom\b", "flash", text))
+        return _divided(target, _named_amounts(text, target))
     if target.strip().isdecimal() and int(target) < FEW_BYTES:
         near = [name for name in device_names() if name.endswith(target.strip())]
         raise ValueError(f"target {target} is {int(target):,} bytes. Did you mean {(near or [f'{target} GB'])[0]!r}?")
@@ -758,7 +761,7 @@ def _divided(name: str, amounts: object) -> Target:
 
 
 def _named_amounts(text: str, whole: str) -> Iterator[tuple[str, str]]:
-    for part in text.split(","):
+    for part in re.split(r",|\s+(?=(?:sram|flash|memory)\s*=)", text):
         match = next(filter(None, (form.fullmatch(part.strip()) for form in _PARTS)), None)
         if match is None:
             raise ValueError(f"target {whole!r}: {part.strip()!r} is not the size of a memory (expected {FORMS})")

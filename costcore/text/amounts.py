@@ -102,7 +102,7 @@ def parse_rate(value: str | None, name: str) -> float | None:
     Raises:
         ValueError: if it has another form, or is not positive.
     """
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(?:\s*/\s*h)?", value.strip()) if value is not None else None
+    match = re.fullmatch(r"[$€£]?([0-9]+(?:\.[0-9]+)?)(?:\s*/\s*h)?", value.strip()) if value is not None else None
     if value is not None and (match is None or not float(match[1])):
         raise ValueError(f"{name} must be a price of an hour, such as 2.10/h (got {value!r})")
     return None if match is None else float(match[1])
@@ -317,6 +317,16 @@ def unit_of_time(values: Sequence[float]) -> tuple[str, int]:
     return next((unit for unit in UNITS_OF_TIME if largest * unit[1] >= 1), UNITS_OF_TIME[-1 if largest else 0])
 
 
+def _unit_of_most(values: Sequence[float], n_digits: int) -> tuple[str, int]:
+    # A total may need a larger unit than its parts, most of which would be 0.0 in it.
+    name, per_second = unit_of_time(values)
+    parts = sorted(value for value in values if value)
+    smaller = UNITS_OF_TIME[UNITS_OF_TIME.index((name, per_second)) + 1 :]
+    if parts and smaller and parts[len(parts) // 2] * per_second * 10**n_digits < 0.5:
+        return smaller[0]
+    return name, per_second
+
+
 def durations(values: Sequence[Any], unit: str | None, n_digits: int, fixed: bool) -> tuple[str, list[str]]:
     """Return the unit of a column of durations, and its cells.
 
@@ -327,7 +337,7 @@ def durations(values: Sequence[Any], unit: str | None, n_digits: int, fixed: boo
         fixed: keep trailing zeros.
     """
     numbers = [value for value in values if isinstance(value, (int, float))]
-    name, per_second = ("s", 1) if unit is None else unit_of_time(numbers)
+    name, per_second = ("s", 1) if unit is None else _unit_of_most(numbers, n_digits)
 
     def cell(value: Any) -> str:
         if not isinstance(value, (int, float)):

@@ -5,6 +5,7 @@ The operators of this module run, so that a model with them can be checked on da
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from math import ceil
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import Module, Parameter, functional
 from torch.optim import AdamW, Optimizer
 
-from costcore.errors import CostError, unknown
+from costcore.errors import CostError, CostWarning, unknown
 
 from .tensors import with_modules
 
@@ -57,9 +58,12 @@ def finetuned(
     linears = {path: module for path, module in model.named_modules() if _is_linear(module)}
     last = next(reversed(linears), "")
     chosen = [path for path in linears if (_is_target(path, targets) if targets else path != last)]
-    if not chosen:
+    absent = [target for target in targets if not any(_is_target(path, [target]) for path in linears)]
+    if absent or not chosen:
         names = ", ".join(dict.fromkeys(path.rpartition(".")[2] for path in linears)) or "none"
-        raise CostError(f"{type(model).__name__} has no linear layer {', '.join(targets) or 'to adapt'} (has {names})")
+        raise CostError(f"{type(model).__name__} has no linear layer {', '.join(absent) or 'to adapt'} (has {names})")
+    if base is not None:
+        _warn_of_others(model, [linears[path] for path in chosen], base)
     frozen: dict[int, Parameter] = {}
 
     def freeze(parameter: Parameter) -> Parameter:
@@ -77,6 +81,21 @@ def finetuned(
                 name: None if each is None else freeze(each) for name, each in module._parameters.items()
             }
     return copied
+
+
+def _warn_of_others(model: Module, quantized: Iterable[Any], base: str) -> None:
+    # Experts of recent transformers are parameters of three axes, which bitsandbytes leaves as they are.
+    n_quantized = sum({id(weight): weight.numel() for weight in (module.weight for module in quantized)}.values())
+    others: dict[str, dict[int, int]] = {}
+    for module in model.modules():
+        if not isinstance(module, nn.Embedding) and not _is_linear(module):
+            found = {id(each): each.numel() for each in module.parameters(recurse=False) if each.dim() > 1}
+            others.setdefault(type(module).__name__, {}).update(found)
+    n_others = {kind: sum(sizes.values()) for kind, sizes in others.items() if sizes}
+    if sum(n_others.values()) > n_quantized:
+        kind = max(n_others, key=lambda name: n_others[name])
+        message = f"{sum(n_others.values()):,} weights, most of {kind}, are of no linear layer: they are not in {base}"
+        warnings.warn(message, CostWarning, stacklevel=3)
 
 
 def _is_linear(module: Module) -> bool:
@@ -333,14 +352,16 @@ class Adam8bit(_OneByOne):
     def _update(
         self, parameter: Parameter, gradient: Tensor, state: dict[str, Any], lr: float, weight_decay: float, **_: Any
     ) -> None:
+        # A process updates its shards of a distributed model.
+        own, change = (x.to_local() if hasattr(x, "to_local") else x for x in (parameter, gradient))
         if not state:
-            state["step"], size = 0, parameter.numel()
+            state["step"], size = 0, own.numel()
             for name in ("moment", "square"):
-                state[name] = torch.full((size,), 128, dtype=torch.uint8, device=parameter.device)
-                state[f"{name}_scale"] = torch.zeros(ceil(size / STATES), device=parameter.device)
+                state[name] = torch.full((size,), 128, dtype=torch.uint8, device=own.device)
+                state[f"{name}_scale"] = torch.zeros(ceil(size / STATES), device=own.device)
         state["step"] += 1
         moments = (state[name] for name in ("moment", "square", "moment_scale", "square_scale"))
-        adam_8bit_step(parameter, gradient, *moments, lr, weight_decay, state["step"])
+        adam_8bit_step(own, change, *moments, lr, weight_decay, state["step"])
 
 
 class Lion(_OneByOne):

@@ -473,8 +473,8 @@ def device_names() -> list[str]:
 
 
 def _plain(name: object) -> str:
-    # "RTX 4090" is rtx4090.
-    return re.sub(r"[^a-z0-9]", "", str(name).lower())
+    # "RTX 4090" is rtx4090, and "NVIDIA A100-SXM4-80GB" is what nvidia-smi prints.
+    return re.sub(r"^(nvidia|amd|intel|tesla|geforce)+", "", re.sub(r"[^a-z0-9]", "", str(name).lower()))
 
 
 def find_device(device: str | PathLike[str] | Device) -> Device:

@@ -292,7 +292,8 @@ def stored_again(old: ReportData, new: ReportData, names: tuple[str, str]) -> It
     """Yield a remark for each report that stores tied weights of the other several times.
 
     A weight is tied if several modules or operators read it, as an embedding and the head of a language model do. An
-    exporter that transposes it for one of them stores it twice.
+    exporter that transposes it for one of them stores it twice. Another merges weights of equal values, such as the
+    biases of a new network, which then look tied.
 
     Args:
         old: a report.
@@ -308,7 +309,10 @@ def stored_again(old: ReportData, new: ReportData, names: tuple[str, str]) -> It
         }
         again = sum(size * count for size, count in counts.items() if count > 0)
         if again:
-            yield f"{names[other]} stores tied weights again: {exact(again)} parameters that {names[one]} counts once"
+            yield (
+                f"{names[other]} stores {exact(again)} parameters again that {names[one]} has once: tied weights, or "
+                "equal values that an exporter merged"
+            )
 
 
 def _tied(report: ReportData) -> Counter[Dim]:

@@ -121,7 +121,7 @@ def _matched_by_order(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
     olds, news = ([i for i, entry in enumerate(entries) if entry["macs"] != 0] for entries in (old, new))
     products: list[tuple[int, int]] = [
         (i, j)
-        for i, j in aligned(old, new, olds, news, lambda entry: (entry["macs"], entry["phase"]))
+        for i, j in aligned(old, new, olds, news, lambda entry: (entry["macs"], entry["phase"], _is_recurrent(entry)))
         if i is not None and j is not None
     ]
     products += _of_other_sizes(old, new, olds, news, products)
@@ -133,6 +133,10 @@ def _matched_by_order(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
         pairs.append((i, j))
         last_old, last_new = i, j
     return pairs[:-1]
+
+
+def _is_recurrent(entry: Entry) -> bool:
+    return class_of(entry["op"]).partition("_")[0] in ("gru", "lstm", "rnn")
 
 
 def _of_other_sizes(

@@ -91,6 +91,10 @@ def test_a_near_match_of_an_unknown_flag_is_suggested(command, capsys):
         ("hf:bert --csv", "Formats: --format csv, --format json, --output page.html"),
         ("hf:bert --quiet", "unrecognized arguments: --quiet"),
         ("serve hf:gpt2 --device h100 --batch-size 8", "--batch-size. Did you mean '--batch'?"),
+        ("profile net.py:make", "is a model, not a trace. Its time: costcore time net.py:make --device h100"),
+        ("reconcile hf:bert fvcore 4.6G", "is no convention. What counts it: costcore explain hf:bert 4.6G"),
+        ("serve hf:gpt2 --device h100 --devices 8", "--devices. Did you mean '--mesh'?"),
+        ("time hf:bert --device h100 --columns latency", "Did you mean 'bound_seconds'?"),
         ("fit hf:bert 24g", "(got '24g'). Did you mean '24 GB' or '24 GiB'?"),
     ],
 )
@@ -105,6 +109,22 @@ def test_units_and_names_of_devices_may_be_in_any_case(capsys):
     report = net(dense("a", 3))
     wanted = [fit(report, None, target, context=0).limit for target in ("24 GB", "24 GiB", "rtx4090")]
     assert [fit(report, None, target, context=0).limit for target in ("24gb", "24gib", "RTX 4090")] == wanted
+
+
+@pytest.mark.parametrize(
+    ("target", "amounts"),
+    [
+        ("256KB RAM, 1MB flash", {"sram": 256_000, "flash": 1_000_000}),
+        ("ram=256KiB,rom=1MB", {"sram": 262_144, "flash": 1_000_000}),
+        ("sram=256KB flash=1MB", {"sram": 256_000, "flash": 1_000_000}),
+        ("24 GB RAM", {"memory": 24 * 10**9}),
+        ("24GB ram", {"memory": 24 * 10**9}),
+        ("NVIDIA L4", {"memory": 24 * 10**9}),
+        ("NVIDIA GeForce RTX 4090", {"memory": 24 * 10**9}),
+    ],
+)
+def test_memories_have_the_names_of_data_sheets(target, amounts):
+    assert fit(net(dense("a", 3)), None, target, context=0).limit == amounts
 
 
 def test_a_shape_without_its_flag_is_suggested_with_it(capsys):

@@ -10,7 +10,7 @@ from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 import costcore
-from costcore import ComputationalCostHook, CostError, estimate, finetuned
+from costcore import ComputationalCostHook, CostError, CostWarning, estimate, finetuned
 from costcore.frontends.pytorch.finetuning import Adam8bit, Linear4bit
 from costcore.studies.finetuning import METHODS, finetuning
 from tests.command_line import main
@@ -55,10 +55,43 @@ def test_the_layers_that_get_adapters():
     assert names == ["2.lora_A"]
     with pytest.raises(CostError, match=r"has no linear layer q_proj \(has 0, 2\)"):
         finetuned(net(), RANK, "q_proj")
+    with pytest.raises(CostError, match=r"has no linear layer v_porj \(has 0, 2\)"):
+        finetuned(net(), RANK, ["2", "v_porj"])
     with pytest.raises(ValueError, match="rank of adapters must be at least 1"):
         finetuned(net(), 0)
     with pytest.raises(ValueError, match="unknown format of weights 'int3'"):
         finetuned(net(), RANK, base="int3")
+
+
+class Experts(nn.Module):
+    """As transformers keeps experts: matrices in one parameter of three axes."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate, self.weight = nn.Linear(IN, 4), nn.Parameter(torch.ones(4, IN, IN))
+
+    def forward(self, x):
+        return torch.einsum("bi,eij,be->bj", x, self.weight, self.gate(x))
+
+
+def test_weights_of_experts_that_are_not_quantized_are_named():
+    with pytest.warns(
+        CostWarning, match=r"^16,384 weights, most of Experts, are of no linear layer: they are not in nf4"
+    ):
+        finetuned(nn.Sequential(Experts(), nn.Linear(IN, 10)), RANK, base="nf4")  # 4 matrices of 64 x 64
+    finetuned(nn.Sequential(nn.Embedding(1000, IN), nn.Linear(IN, 10), nn.Linear(10, 10)), RANK, base="nf4")
+
+
+def test_8_bit_states_of_shards():
+    """A byte for each of two moments, and a float32 scale for 256 of them.
+
+    The shard of the first of four processes has 32 and 3 of the rows of both layers, 128 and 10.
+    """
+    sizes = {1: (OUT * IN, OUT, 10 * OUT, 10), 4: (32 * IN, 32, 3 * OUT, 3)}
+    for n, options in ((1, {}), (4, {"mesh": {"dp": 4}, "plan": "fully_sharded"})):
+        report = estimate(net(), (BATCH, IN), optimizer="adamw_8bit", memory=True, **options)
+        expected = sum(2 * (size + 4 * -(-size // 256)) for size in sizes[n])
+        assert (report.status, report.memory.ledger.live("optimizer")[0]) == ("complete", expected)
 
 
 def test_layers_of_gpt2_have_adapters():

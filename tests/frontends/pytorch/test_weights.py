@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.utils import prune
 
-from costcore import CostError, Report, estimate
+from costcore import CostError, Report, check, estimate
 
 ROWS = 3
 
@@ -46,6 +46,16 @@ def test_trained_parameters_of_every_row():
     rows = csv(report, "call", "name", "n_params", "n_trainable", "n_frozen")
     assert rows == ["linear-1,36,4,32", "relu-1,0,0,0", "mul-1,8,8,0", "linear-2,2,2,0", "total,46,14,32"]
     assert csv(report, "type", "type", "n_trainable") == ["linear,6", "relu,0", "mul,8", "total,14"]
+
+
+def test_parameters_that_no_counted_call_reads_are_the_models_too():
+    """4 x 4 + 4 that a call reads, and 10 x 10 + 10 that none does."""
+    model = nn.Sequential(nn.Linear(4, 4))
+    model[0].unused = nn.Linear(10, 10)
+    report = estimate(model, (ROWS, 4))
+    assert "130  20 of them read by counted calls" in str(report)
+    (violation,) = check(report, {"total": {"n_params": 50}})
+    assert str(violation) == "total: 130 parameters, limit 50, 80 over, 160.00 %"
 
 
 def test_weights_in_packed_elements():

@@ -92,3 +92,26 @@ def test_a_chainer_network_has_the_macs_of_its_graph(counted):
     assert found.by == "order"
     assert found.equal
     assert all(delta.equal for delta in found.totals.values())
+
+
+@pytest.mark.frontend("pytorch", "onnx")
+@pytest.mark.filterwarnings("ignore")  # of the exporter
+def test_a_product_does_not_become_a_recurrent_layer_of_equal_macs(tmp_path):
+    """Per step, the first layer has 2 · 4 · 16 · (8 + 16) MACs, as many as the products of attention, 3 · 32 · 32."""
+    import torch
+    from torch import nn
+
+    class Tagger(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn = nn.LSTM(8, 16, 2, batch_first=True, bidirectional=True)
+            self.attention = nn.MultiheadAttention(32, 4, batch_first=True)
+
+        def forward(self, x):
+            x, _ = self.rnn(x)
+            return self.attention(x, x, x, need_weights=False)[0]
+
+    model, path = Tagger().eval(), tmp_path / "tagger.onnx"
+    torch.onnx.export(model, (torch.zeros(1, 6, 8),), path, dynamo=False, opset_version=17)
+    made = compare(estimate(model, (1, 6, 8)), estimate(path)).to_dict()["conversion"]
+    assert [(m["what"], m["new"]) for m in made if m["old"] == ["lstm"]] == [("became", ["lstm", "lstm"])]
