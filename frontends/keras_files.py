@@ -17,10 +17,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from os import fspath
+from traceback import walk_tb
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from costcore.errors import CostError, FileError, MissingInputsError, first_cause, import_problem
+from costcore.errors import CostError, FileError, MissingInputsError, import_problem
 from costcore.files import check_values, is_file
 from costcore.graphs.graph import ROWS, accepts, capture, native_names
 from costcore.registry import check_options, default_inputs, load, specs
@@ -323,11 +324,21 @@ def build(path: str, configuration: dict[str, Any], keras: ModuleType) -> Any:
             warnings.simplefilter("ignore")
             made = keras.saving.deserialize_keras_object(configuration, safe_mode=True)
     except Exception as error:  # a damaged file can raise anything
-        cause = first_cause(error)
+        cause = _cause(error)
         raise CostError(f"{path}: Keras cannot build the model: {type(cause).__name__}: {_reason(cause)}") from error
     if not isinstance(made, keras.layers.Layer):
         raise CostError(f"{path}: {CONFIGURATION} describes a {type(made).__name__}, not a model")
     return made
+
+
+def _cause(error: BaseException) -> BaseException:
+    # Errors of the standard library may have been handled when the first of these was raised.
+    while (before := error.__cause__ or error.__context__) is not None and before.__traceback__ is not None:
+        *_, (frame, _) = walk_tb(before.__traceback__)
+        if frame.f_globals.get("__name__", "").partition(".")[0] in sys.stdlib_module_names:
+            break
+        error = before
+    return error
 
 
 def _reason(error: BaseException) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import time
 import zipfile
 
@@ -100,6 +101,15 @@ REFUSED = {
     "many values": ({"config": [0] * 3_000_000}, "more than 2,000,000 values"),
     "a bomb": (" " * 2**27, "config.json has more than 33,554,432 bytes"),
 }
+
+
+def test_the_cause_is_that_of_keras(write):
+    """Not the error that was handled when the file was read."""
+    try:
+        signal.Handlers("none")
+    except ValueError:
+        with pytest.raises(CostError, match="Keras cannot build the model: ValueError"):
+            estimate(write(REFUSED["unknown arguments"][0]))
 
 
 @pytest.mark.parametrize("name", REFUSED)
