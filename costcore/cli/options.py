@@ -169,7 +169,7 @@ _ADVICE = {
     "format": "Formats: --format csv, --format json, --output page.html",
     "seq": "The length of a sequence: --seq 4096",
 }
-_PARTS = ("columns", "format", "seq")
+_PARTS = ("columns", "format", "seq")  # of these a command has the option; of the others it lacks it
 _ADVICE_OF = {
     **dict.fromkeys(("batch", "batch_size", "batchsize", "bs", "n_batch", "max_batch"), "batch"),
     **dict.fromkeys(("device", "gpu", "hardware", "accelerator", "dev"), "device"),

@@ -165,9 +165,6 @@ def _write(result: ModelTable, args: argparse.Namespace, mode: str, rows_file: s
         path = args.output if rows_file is None else None
         if path is not None and mode == "html":
             write_page(shown, args)
-        elif path is not None and Path(path).suffix in PICTURE_SUFFIXES and len(shown.compared) > 1:
-            x, y, *_ = (name.removeprefix(LARGE) for name in shown.compared)
-            shown.scatter(x, y, path, args.scatter_color)
         elif path is None or not is_saved(shown, args):
             write_output(
                 lambda out: shown.show(out, mode if rows_file is None else "table", unit_of(args), args.digits), path

@@ -265,7 +265,10 @@ def _number(text: str | None, option: str) -> float | None:
 
 
 def _share(text: str) -> float:
-    return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"a utilization is a number, 0.4 or 40% (got {text!r})") from None
 
 
 def _lengths(text: str | None) -> list[int]:

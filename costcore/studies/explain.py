@@ -737,7 +737,7 @@ def _doubts(explanation: ExplanationData) -> Iterator[str]:
     values, digits = [answer.value for answer in explanation.likely], explanation.number.digits
     if len(values) > 1:
         between = f"{_amount(min(values))} to {_amount(max(values))}"
-        yield f"{len(values)} rules are as likely: they give {between}, which these digits do not tell apart."
+        yield f"{len(values)} rules are equally likely. They give {between}, which these digits do not tell apart."
     elif not explanation.decides:
         yield "It does not decide: other numbers near it have rules as plausible."
     chance, needed = explanation.coincidence, explanation.digits_needed

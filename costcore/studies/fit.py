@@ -721,6 +721,7 @@ def target_of(target: object) -> Target:
         return _of_device(find_device(target))
     if not isinstance(target, str):
         raise TypeError(f"target must be {FORMS} (got {short_repr(target)})")
+    # Gigabytes of RAM are the memory of a device; kilobytes are those of a microcontroller, beside its flash or ROM.
     target = re.sub(r"([0-9] ?Gi?B?) +(v?ram|memory)\b", r"\1", target, flags=re.IGNORECASE)
     text = target.lower()
     if re.search(r"\b(s?ram|flash|rom)\b", text):

@@ -353,7 +353,7 @@ def test_sections_of_a_comparison_collapse_without_a_script(shown):
     new = html_reports.report([html_reports.call("linear", "head", 40, 80, 28, 40)])
     browser = shown(compare(html_reports.small(), new))
     headings = [heading for heading, _ in sections(browser)]
-    assert headings == ["By operator", "Calls: 1 became"]
+    assert headings == ["By operator", "Calls: 1 replaced"]
     assert "1,152,921.505 T" in browser.find_element(By.CSS_SELECTOR, "details table").text
     browser.find_element(By.CSS_SELECTOR, "summary").click()
     assert sections(browser) == [(headings[0], False), (headings[1], True)]

@@ -273,7 +273,7 @@ class Measured(Result):
         """
         if not isinstance(other, Measured):
             raise TypeError(f"against expects what report.measured() returns (got {type(other).__name__})")
-        chosen = by or max(self._default_key, other._default_key)  # "op" if either has no modules
+        chosen = by or ("op" if "op" in (self._default_key, other._default_key) else "class")
         self.by(chosen)
         return MeasuredChange(self, other, chosen)
 

@@ -519,7 +519,7 @@ MEANING = (
 )
 
 SHORT_KERNEL = 1e-6
-"""Launching a kernel of a GPU takes several microseconds (s)."""
+"""Well below the time of a launch (s): 3.4 to 15 us, median 4.9, in ``docs/bert_h100.trace.json.gz``."""
 
 FUSIONS = {"none": "one kernel per call", "pointwise": "pointwise fusion", "compiler": "the fusion of a compiler"}
 

@@ -6,7 +6,6 @@ The HTML page has no script; its map draws an area per module, colored by the ch
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
@@ -15,7 +14,7 @@ from costcore.ledger.ledger import footer
 from costcore.ledger.modules import deepest_that_fit
 from costcore.numbers import magnitude
 from costcore.reports.report import Report
-from costcore.studies.comparisons.conversion import Conversion, ConversionChange, listed_once
+from costcore.studies.comparisons.conversion import Conversion, ConversionChange, counts_in_words, listed_once
 from costcore.studies.comparisons.data import (
     DELTA,
     ComparisonData,
@@ -362,8 +361,7 @@ def _converted(conversions: Sequence[Conversion], unit: str) -> Table:
         for each in conversions
     ]
     rows.sort(key=lambda row: row[1], reverse=True)
-    counts = Counter(each.what for each in conversions)
-    heading = f"Calls: {', '.join(f'{count} {what}' for what, count in counts.items())}"
+    heading = f"Calls: {counts_in_words(conversions)}"
     columns = [*texts("what", "module", "old", "new"), *_units(unit)]
     return Table(heading, columns, [row for row, _ in rows], is_open=False)
 
@@ -571,10 +569,9 @@ def to_html(comparison: ComparisonData, title: str = "", made: str = "") -> str:
 def _badge(comparison: ComparisonData) -> str:
     if comparison.equal:
         return '<span class="badge good">✓ no call differs</span>'
-    made = Counter(each.what for each in comparison.conversions)
-    counts = made or {name: len(getattr(comparison, name)) for name in ("added", "removed", "changed")}
+    counts = {name: len(getattr(comparison, name)) for name in ("added", "removed", "changed")}
     changes = ", ".join(f"{exact(count)} {change}" for change, count in counts.items() if count)
-    return f'<span class="badge bad">calls: {changes}</span>'
+    return f'<span class="badge bad">calls: {counts_in_words(comparison.conversions) or changes}</span>'
 
 
 def _settings(comparison: ComparisonData) -> str:

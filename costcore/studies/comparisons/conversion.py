@@ -249,6 +249,12 @@ def listed_once(ops: Sequence[str]) -> str:
     return ", ".join(f"{count} {op}" if count > 1 else op for op, count in Counter(ops).items())
 
 
+def counts_in_words(conversions: Iterable[Conversion]) -> str:
+    """Return ``9 dropped, 18 replaced``."""
+    words = Counter("replaced" if each.what == "became" else each.what for each in conversions)
+    return ", ".join(f"{count:,} {word}" for word, count in words.items())
+
+
 def conversion_changes(conversions: Iterable[Conversion]) -> list[ConversionChange]:
     """Return the changes of a conversion, one per kind, in order of first appearance."""
     changes: dict[Hashable, ConversionChange] = {}

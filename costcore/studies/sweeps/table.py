@@ -607,6 +607,16 @@ class ModelTable(Result):
         figure = draw(axes[x], axes[y], names=names, color=shades, best=best, title=title)
         save_figure(figure, target, suffix)
 
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a file as every result does; the picture of a front is the scatter plot of its first two figures."""
+        from costcore.tables.pictures import SUFFIXES as PICTURES
+
+        if len(self.compared) > 1 and Path(path).suffix in PICTURES:
+            x, y, *_ = (name.removeprefix(LARGE) for name in self.compared)
+            self.scatter(x, y, path)
+        else:
+            super().save(path)
+
     def pareto(self, *names: str) -> ModelTable:
         """Return the Pareto-optimal rows by some figures.
 

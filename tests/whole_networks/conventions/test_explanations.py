@@ -109,7 +109,7 @@ def test_two_digits_do_not_decide():
     explanation = costcore.explain(report("resnet50"), "4.1G")
     assert explanation.is_ambiguous
     assert explanation.best.base == "macs"
-    assert "they give 4,089,184,256 to 4,135,789,592, which these digits do not tell apart." in str(explanation)
+    assert "They give 4,089,184,256 to 4,135,789,592, which these digits do not tell apart." in str(explanation)
 
 
 def test_a_number_of_the_old_thop_in_sentences():
