@@ -60,7 +60,16 @@ RIGHT_OF_RIDGE = 25.0
 """How far the axis goes beyond the point at which memory and an engine limit equally."""
 
 BESIDE_SCALE = 84
-"""The place of the names of flat roofs: beside the labels of the vertical axis, in pixels."""
+"""The place of the name of a flat roof that lies near a label of the vertical axis, in pixels."""
+
+LINE_OF_TEXT = 4.0
+"""Height of a line of text in percent of the picture."""
+
+ALONG = (0.15, 0.25, 0.35, 0.5, 0.65, 0.8)
+"""Places of the name of a memory along its line; that farthest from the flat roofs is taken."""
+
+WIDE = 35.0
+"""Percent of the width that the name of a memory needs on the left of its line, in a narrow window."""
 
 BOTTOM = 92.0
 """Height of the plot in percent of the picture; the rest is for the labels of the axis."""
@@ -268,8 +277,10 @@ def shapes(spots: Sequence[Spot], roofs: Sequence[Roof]) -> str:
     frame = _frame([spot.first for spot in spots], roofs)
     largest = spots[-1].seconds
     grid, labels = _grid(frame)
-    circles = "".join(_circle(spot, frame, largest) for spot in reversed(spots))  # small dots lie above large ones
-    return grid + "".join(_roof(roof, frame) for roof in roofs) + labels + circles
+    counted = _counted(spots)
+    # small dots lie above large ones
+    circles = "".join(_circle(spot, frame, largest, spot in counted) for spot in reversed(spots))
+    return grid + "".join(_roof(roof, roofs, frame) for roof in roofs) + labels + circles
 
 
 def _frame(dots: Sequence[Dot], roofs: Sequence[Roof]) -> Frame:
@@ -305,30 +316,65 @@ def _power(power: int) -> str:
     return f"{10.0**power:,.{max(-power, 0)}f}"
 
 
-def _roof(roof: Roof, frame: Frame) -> str:
-    if roof.is_memory:
-        ends = [_clipped(roof.rate * 10.0**power, roof.rate, frame) for power in (frame.x0, frame.x1)]
-    else:
-        ends = [(10.0**frame.x0, roof.rate), (10.0**frame.x1, roof.rate)]
-    (x1, y1), (x2, y2) = ends
-    places = f"x1='{_percent(frame.x(x1))}' y1='{_percent(frame.y(y1))}' "
-    places += f"x2='{_percent(frame.x(x2))}' y2='{_percent(frame.y(y2))}'"
-    line = f"<line class='roof {roof.binds}' {places}><title>{roof.binds}: {html_text(roof.label)}</title></line>"
-    if roof.is_memory:  # a line of any slope: its name stands beside its lower part
-        at = x1 * (x2 / x1) ** 0.2
-        x, y = _percent(frame.x(at)), _percent(frame.y(at * roof.rate))
-        return f"{line}<text class='label' x='{x}' y='{y}' dx='8' dy='12'>{roof.binds} {html_text(roof.label)}</text>"
-    y = _percent(frame.y(roof.rate))
+def _roof(roof: Roof, roofs: Sequence[Roof], frame: Frame) -> str:
+    # A roof limits from its ridge on; its name stands on a thin line left of the ridge, where no dot can be.
+    (x1, y1), (x2, y2) = limits(roof, roofs, (10.0**frame.x0, 10.0**frame.x1), (10.0**frame.y0, 10.0**frame.y1))
+    left, right, top, bottom = (_percent(each) for each in (frame.x(x1), frame.x(x2), frame.y(y2), frame.y(y1)))
     name = f"{roof.binds} {html_text(roof.label)}"
-    return f"{line}<text class='label' x='0' dx='{BESIDE_SCALE}' y='{y}' dy='-5'>{name}</text>"
+    line = (
+        f"<line class='roof {roof.binds}' x1='{left}' y1='{bottom}' x2='{right}' y2='{top}'>"
+        f"<title>{roof.binds}: {html_text(roof.label)}</title></line>"
+    )
+    if not roof.is_memory:
+        before = f"<line class='before {roof.binds}' x1='0%' y1='{top}' x2='{left}' y2='{top}'/>"
+        scale = [frame.y(10.0**power) for power in range(frame.y0 + 1, frame.y1)]
+        is_beside = any(abs(frame.y(roof.rate) - y) < LINE_OF_TEXT for y in scale)
+        dx = BESIDE_SCALE if is_beside else 4
+        return f"{line}{before}<text class='label' x='0' dx='{dx}' y='{top}' dy='-5'>{name}</text>"
+    flat = [frame.y(each.rate) for each in roofs if not each.is_memory]
+    at = max(
+        (x1 * (x2 / x1) ** part for part in ALONG),
+        key=lambda x: min((abs(frame.y(x * roof.rate) - y) for y in flat), default=0.0),
+    )
+    x, y = frame.x(at), _percent(frame.y(at * roof.rate))
+    side = "dx='-8' dy='-4' text-anchor='end'" if x > WIDE else "dx='8' dy='12'"
+    return f"{line}<text class='label' x='{_percent(x)}' y='{y}' {side}>{name}</text>"
 
 
-def _clipped(rate: float, bandwidth: float, frame: Frame) -> tuple[float, float]:
-    rate = min(max(rate, 10.0**frame.y0), 10.0**frame.y1)
-    return rate / bandwidth, rate
+def limits(
+    roof: Roof, roofs: Sequence[Roof], xs: tuple[float, float], ys: tuple[float, float]
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return the ends of the part of a roof that limits: up to the highest engine, or from the fastest memory on.
+
+    Args:
+        roof: the roof.
+        roofs: all of them.
+        xs: the ends of the horizontal axis, in FLOP per byte.
+        ys: the ends of the vertical axis, in FLOP per second.
+    """
+    if roof.is_memory:
+        highest = max((each.rate for each in roofs if not each.is_memory), default=ys[1])
+        ends = [min(max(x * roof.rate, ys[0]), ys[1], highest) for x in xs]
+        return (ends[0] / roof.rate, ends[0]), (ends[1] / roof.rate, ends[1])
+    ridge = min((roof.rate / each.rate for each in roofs if each.is_memory), default=xs[0])
+    return (max(ridge, xs[0]), roof.rate), (xs[1], roof.rate)
 
 
-def _circle(spot: Spot, frame: Frame, largest: float) -> str:
+def _counted(spots: Sequence[Spot]) -> list[Spot]:
+    # Counts of neighbours would cover each other.
+    counted: list[Spot] = []
+    for spot in reversed(spots):
+        is_free = not any(_are_near(spot.first, other.first) for other in counted)
+        if len(spot.dots) > 1 and len(counted) < MOST_COUNTS and is_free:
+            counted.append(spot)
+    return counted
+
+
+def _are_near(dot: Dot, other: Dot) -> bool:
+    return abs(log10(dot.intensity / other.intensity)) < 0.2 and abs(log10(dot.rate / other.rate)) < 0.2
+
+
+def _circle(spot: Spot, frame: Frame, largest: float, is_counted: bool) -> str:
     dot, n = spot.first, len(spot.dots)
     group = dot.group
     radius = SMALLEST + (LARGEST - SMALLEST) * sqrt(spot.seconds / largest)
@@ -338,7 +384,7 @@ def _circle(spot: Spot, frame: Frame, largest: float) -> str:
     label = f"{names}: {took}{least}, {dot.intensity:.3g} FLOP per byte"
     label += f"; {n} dots here, {duration(spot.seconds)} together" if n > 1 else ""
     count = ""
-    if n > 1 and spot.seconds > largest / MOST_COUNTS:
+    if is_counted:
         place = f"x='{_percent(frame.x(dot.intensity))}' y='{_percent(frame.y(dot.rate))}'"
         count = f"<text class='count' {place} dx='{radius + 3:.0f}' dy='14'>×{n}</text>"
     return (
@@ -427,12 +473,8 @@ def _drawn(times: Times, dots: list[Dot], theme: Theme) -> Any:
         axes.scatter(
             xs, ys, s=sizes, color=_color(binds, theme), alpha=0.75, linewidths=0, zorder=3, label=f"bound by {binds}"
         )
-    counted: list[Spot] = []
-    for spot in [spot for spot in reversed(spots) if len(spot.dots) > 1]:
+    for spot in _counted(spots):
         at = (spot.first.intensity, spot.first.rate)
-        if len(counted) == MOST_COUNTS or any(_are_near(spot.first, other.first) for other in counted):
-            continue
-        counted.append(spot)
         below = {"textcoords": "offset points", "xytext": (8, -11), "fontsize": 8, "color": theme.ink}
         axes.annotate(f"×{len(spot.dots)}", at, **below, zorder=4)
     axes.margins(0.1)
@@ -445,10 +487,6 @@ def _drawn(times: Times, dots: list[Dot], theme: Theme) -> Any:
     return axes.figure
 
 
-def _are_near(dot: Dot, other: Dot) -> bool:
-    return abs(log10(dot.intensity / other.intensity)) < 0.2 and abs(log10(dot.rate / other.rate)) < 0.2
-
-
 def _draw_roofs(axes: Any, times: Times, theme: Theme) -> None:
     roofs = roofs_of(times)
     (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
@@ -459,8 +497,8 @@ def _draw_roofs(axes: Any, times: Times, theme: Theme) -> None:
     x0, y0 = min(x0, x1 / DECADES), min(y0, y1 / DECADES)
     axes.set(xlim=(x0, x1), ylim=(y0, y1))
     for roof in roofs:
-        ends = [roof.rate * x for x in (x0, x1)] if roof.is_memory else [roof.rate, roof.rate]
-        axes.plot([x0, x1], ends, color=_color(roof.binds, theme), linewidth=1.5)
+        ends = limits(roof, roofs, (x0, x1), (y0, y1))
+        axes.plot(*zip(*ends, strict=True), color=_color(roof.binds, theme), linewidth=1.5)
 
 
 def _name_roofs(axes: Any, times: Times, theme: Theme) -> None:

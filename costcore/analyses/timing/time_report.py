@@ -647,12 +647,13 @@ def roofline_svg(times: Times) -> str:
 
 def _style() -> str:
     shared = "text{font:12px system-ui,sans-serif;paint-order:stroke;stroke-width:5px}circle{fill-opacity:.75}"
-    return f"{shared}.roof{{stroke-width:2}}{_mode(0)}@media(prefers-color-scheme:dark){{{_mode(1)}}}"
+    shared += ".roof{stroke-width:2}.before{stroke-dasharray:1 4}"
+    return f"{shared}{_mode(0)}@media(prefers-color-scheme:dark){{{_mode(1)}}}"
 
 
 def _mode(i: int) -> str:
     page, ink, soft, line = PAGE[i]
-    fills = "".join(f"circle.{name}{{fill:{c[i]}}}.roof.{name}{{stroke:{c[i]}}}" for name, c in FILLS.items())
+    fills = "".join(f"circle.{name}{{fill:{c[i]}}}line.{name}{{stroke:{c[i]}}}" for name, c in FILLS.items())
     rest = f"text{{fill:{soft};stroke:{page}}}.key{{fill:{ink}}}.grid{{stroke:{line}}}circle{{stroke:{page}}}"
     return f".page{{fill:{page}}}{rest}{fills}"
 

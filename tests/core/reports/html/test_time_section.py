@@ -50,6 +50,21 @@ def test_the_roofs_are_those_of_the_dtypes_of_the_run():
     assert roofs(time) == ["matrix 8 TFLOP/s, float16", "vector 2 TFLOP/s, float16", "dram 1 TB/s"]
 
 
+def test_roofs_meet_at_their_ridges():
+    """At 1 TB/s the float16 engines of 2 and 8 TFLOP/s limit from 2 and 8 FLOP per byte on.
+
+    The axes cover 0.01 to 100 and 1e12 to 1e14, a decade in 25 % of the width and 46 % of the height: the ridges are at
+    50 + 25 * log10(2) = 57.53 % and 50 + 25 * log10(8) = 72.58 %, 92 - 46 * log10(2) = 78.15 % and 50.46 % down.
+    """
+    section = section_of(timed(dense("a", 1000), dtype="float16"))
+    lines = re.findall(r"<line class='roof (\w+)' x1='(.*?)%' y1='(.*?)%' x2='(.*?)%' y2='(.*?)%'>", section)
+    assert {name: [float(each) for each in places] for name, *places in lines} == {
+        "vector": pytest.approx([57.53, 78.15, 100, 78.15]),
+        "matrix": pytest.approx([72.58, 50.46, 100, 50.46]),
+        "dram": pytest.approx([50, 92, 72.58, 50.46]),
+    }
+
+
 def test_products_in_float32_have_the_roof_of_tf32_only_where_it_is_allowed():
     assert roofs(timed(dense("a", 1000), tf32=["matmul"]))[0] == "matrix 4 TFLOP/s, tfloat32"
     assert "matrix" not in legend(timed(dense("a", 1000)))  # a linear layer of PyTorch is not rounded by default
@@ -132,7 +147,7 @@ def test_the_roofline_is_also_a_picture_of_its_own(tmp_path):
     root = ElementTree.fromstring(drawing)
     circles = [each.get("class") for each in root.iter("{http://www.w3.org/2000/svg}circle")]
     assert sorted(circles) == sorted(["dram", "vector", "dram", "vector"])  # dots and legend
-    assert all(f"circle.{name}{{" in drawing and f".roof.{name}{{" in drawing for name in circles)
+    assert all(f"circle.{name}{{" in drawing and f"line.{name}{{" in drawing for name in circles)
 
 
 def test_a_run_without_work_cannot_be_drawn():
