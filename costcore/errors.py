@@ -193,6 +193,10 @@ def import_problem(what: str, package: str, error: BaseException, title: str = "
     """
     cause = first_cause(error)
     is_there = sys.modules.get(package) is not None or find_spec(package) is not None
+    other = re.search(r"requires the ([\w.-]+) library|pip install ([\w.-]+)", str(error))
+    name = package if other is None else other[1] or other[2]
+    if is_there and name != package:  # libraries ask for what one of their models needs
+        return f"{what} needs {name}, which is not installed. Run pip install {name}."
     broken = _raised_in(cause, package) if is_there else package
     if broken == package:
         return f"{what} needs {title or package}, which cannot be imported ({error}). Run pip install {package}."

@@ -17,6 +17,8 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from inspect import signature
 from math import prod
 from pathlib import Path
@@ -53,6 +55,11 @@ _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_leng
 """Names by which configurations state how many tokens a sequence may have."""
 
 _POSITIONS = "position_embeddings"
+
+GRIDS = {"grid_thw", "image_grid_thw", "image_position_ids", "pixel_position_ids", "spatial_shapes"}
+"""Arguments whose values are the sizes of images."""
+
+VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 _SECOND = 16_000
 """The samples of one second of sound, at the rate of the speech networks of transformers."""
@@ -147,9 +154,32 @@ def _model(config: Any) -> Module:
     found = (getattr(transformers, name, None) for name in config.architectures or ())
     kinds = [each for each in found if isinstance(each, type) and issubclass(each, transformers.PreTrainedModel)]
     automatic: Any = transformers.AutoModel
+    if not kinds and type(config) not in transformers.MODEL_MAPPING:
+        kinds = [_class_of(config)]
     with bounded():
         model: Module = kinds[0](config) if kinds else automatic.from_config(config, trust_remote_code=False)
     return model
+
+
+def _class_of(config: Any) -> Any:
+    # Models with one task only, and parts of others, such as the text encoder of CLIPSeg, are no AutoModel.
+    from transformers import PreTrainedModel
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    place = type(config).__module__
+    models = place.replace(".configuration_", ".modeling_")
+    if find_spec(models) is not None:
+        made: Any = import_module(models)
+        public = [getattr(made, name) for name in made.__all__]
+        kinds: list[Any] = [each for each in public if isinstance(each, type) and issubclass(each, PreTrainedModel)]
+        kinds = [each for each in kinds if each.config_class is type(config) and hasattr(each, "forward")]
+        if kinds:
+            return min(kinds, key=lambda kind: not kind.__name__.endswith("Model"))  # of several, the bare one
+    folder = place.split(".")[-2]
+    whole = next((f", such as hf:{kind}" for kind in CONFIG_MAPPING if kind.replace("-", "_") == folder), "")
+    raise CostError(
+        f"transformers has no model of {config.model_type!r} alone. Pass the model that it is a part of{whole}"
+    )
 
 
 def hugging_face_inputs(model: Module, name: str) -> Any:
@@ -158,30 +188,48 @@ def hugging_face_inputs(model: Module, name: str) -> Any:
         return None
     config: Any = model.config
     accepted = signature(model.forward).parameters
-    main = model.main_input_name
-    inputs = dict(_of_main(str(main), model, config))
-    if "pixel_values" in accepted and getattr(config, "vision_config", None) is not None:
+    main = str(model.main_input_name)
+    if accepted.keys() & GRIDS and main != "input_ids":
+        main = "input_ids"  # the size of an image is in the values of its grid
+    inputs = dict(_of_main(main, model, config))
+    if not inputs:
+        return None
+    if (
+        "pixel_values" in accepted
+        and getattr(config, "vision_config", None) is not None
+        and not accepted.keys() & GRIDS
+    ):
         inputs |= _of_main("pixel_values", model, config)
+    required = {key for key, each in accepted.items() if each.default is each.empty and each.kind not in VARIADIC}
+    if "input_ids" in required - inputs.keys():
+        inputs["input_ids"] = Tensor((1, _tokens(model, config)), "int64")
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in accepted:
         ids = inputs.get("input_ids", Tensor((1, 1), "int64"))
         inputs.setdefault("decoder_input_ids", ids)
     for key, value in inputs.items():
         if isinstance(value, tuple) and not all(isinstance(size, int) and size >= 0 for size in value):
             raise CostError(f"the configuration has no usual input: {key} would have the shape {short_repr(value)}")
-    return {key: value for key, value in inputs.items() if key in accepted} or None
+    inputs = {key: value for key, value in inputs.items() if key in accepted}
+    return inputs if inputs and required <= inputs.keys() else None
 
 
 def _of_main(main: str, model: Any, config: Any) -> Mapping[str, Any]:
-    # Masks of the dummy inputs are left out: their values would decide.
     if main in ("pixel_values", "pixel_values_videos"):
         return {main: _image(config)}
+    mels = getattr(config, "num_mel_bins", None)
     if main == "input_features":
-        return {main: (1, config.num_mel_bins, 2 * config.max_source_positions)}
+        frames = getattr(config, "max_source_positions", None)
+        return {main: (1, mels, 2 * frames)} if mels and frames else {}
+    if main == "input_values" and mels:  # a spectrogram
+        return {main: (1, config.max_length, mels)} if hasattr(config, "max_length") else {}
     if main == "input_values":
-        return {main: (1, _SECOND)}
-    dummies = {key: x for key, x in model.dummy_inputs.items() if "mask" not in key}  # whose values would decide
+        is_codec = hasattr(config, "codebook_size")
+        return {main: (1, getattr(config, "audio_channels", 1), _SECOND) if is_codec else (1, _SECOND)}
+    # Masks of the dummy inputs are left out: their values would decide.
+    dummies = {key: x for key, x in model.dummy_inputs.items() if "mask" not in key}
     shapes = {key: tuple(x.shape) for key, x in dummies.items()}
-    if "input_ids" in shapes and not any(hasattr(config, f"{each}_config") for each in ("vision", "audio")):
+    is_text = not any(hasattr(config, f"{each}_config") for each in ("vision", "audio"))
+    if "input_ids" in shapes and (is_text or signature(model.forward).parameters.keys() & GRIDS):
         ids, text = shapes["input_ids"], (1, _tokens(model, config))
         shapes = {key: text if shape == ids else shape for key, shape in shapes.items()}
     return {key: Tensor(shape, dtype_name(dummies[key].dtype)) for key, shape in shapes.items()}

@@ -110,6 +110,11 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
             return f"; {REAL_RUN} on a machine with that device, or make the model use the device of its input"
         if isinstance(error, DtypeMismatchError) or re.search(_DTYPES_DIFFER, text):
             return self._cast(getattr(error, "dtypes", ()))
+        model = Model(self._model)
+        if not self._inputs and any(p.default is None for p in _signature(model).parameters.values()):
+            return f"; no input was passed. {takes(model)}"
+        if not _needs_data(error) and self._is_default():
+            return f"; the default input may not fit: pass another. {takes(model)}"
         assumed = [assumption for log in self._recording.logs for assumption in log.recorder.assumptions]
         if assumed and not isinstance(error, (NameError, RuntimeError)):  # a check of the model's own
             return f"; assumed before: {assumed[-1].what}; {REAL_RUN} instead"
@@ -118,6 +123,13 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
             if _needs_data(error)
             else ""
         )
+
+    def _is_default(self) -> bool:
+        from .libraries import hugging_face_inputs
+
+        usual = hugging_face_inputs(self._model, "")
+        shapes = {tuple(getattr(each, "shape", each)) for each in (usual or {}).values()}
+        return usual is not None and {tuple(x.shape) for x in all_tensors(self._inputs)} == shapes
 
     def _cast(self, dtypes: Sequence[torch.dtype]) -> str:
         wanted = next((p.dtype for p in self._model.parameters() if p.is_floating_point()), None)

@@ -84,6 +84,18 @@ def test_the_dependency_that_fails_is_named(package, said, tmp_path, monkeypatch
     assert "pip install" not in message
 
 
+@pytest.mark.parametrize(
+    "text", ["TimmBackbone requires the timm library but it was not found", "run `pip install timm`"]
+)
+def test_what_a_model_of_an_installed_library_needs_is_to_be_installed(text):
+    """As transformers says it of DETR, whose backbone is one of timm."""
+    error = ImportError(text)
+    assert (
+        import_problem("hf:detr", "pytest", error)
+        == "hf:detr needs timm, which is not installed. Run pip install timm."
+    )
+
+
 def test_a_package_that_is_not_installed_is_to_be_installed():
     error = ModuleNotFoundError("No module named 'no_such_package'", name="no_such_package")
     said = "a plot needs no_such_package, which cannot be imported (No module named 'no_such_package'). "

@@ -12,7 +12,7 @@ import dis
 import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from inspect import ismethod, signature, unwrap
 from threading import RLock
@@ -319,9 +319,12 @@ class Rebinder:
 
     def _fix_object(self, value: Any) -> None:
         kind = type(value)
-        names = [name for base in kind.__mro__ for name in _slots_of(base)] + [*getattr(value, "__dict__", ())]
-        for name in names:
-            item = getattr(value, name, None)
+        # Not by ``getattr``: configurations of transformers refuse to be asked for what differs by layer.
+        inside = dict(getattr(value, "__dict__", {}))
+        for name in [name for base in kind.__mro__ for name in _slots_of(base)]:
+            with suppress(AttributeError):  # a slot without value
+                inside.setdefault(name, object.__getattribute__(value, name))
+        for name, item in inside.items():
             new = self.fix(item)
             if new is not item:
                 object.__setattr__(value, name, new)

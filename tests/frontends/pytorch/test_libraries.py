@@ -153,6 +153,9 @@ def test_nothing_is_downloaded(monkeypatch):
         ("mistral", {"input_ids": Tensor((1, 4096), "int64")}),
         ("t5", {"input_ids": Tensor((1, 512), "int64"), "decoder_input_ids": Tensor((1, 512), "int64")}),
         ("wav2vec2", {"input_values": (1, 16_000)}),
+        ("audio-spectrogram-transformer", {"input_values": (1, 1024, 128)}),
+        ("dac", {"input_values": (1, 1, 16_000)}),
+        ("clap_text_model", {"input_ids": Tensor((1, 512), "int64")}),  # a part, which is no AutoModel
     ],
 )
 @pytest.mark.filterwarnings("ignore::costcore.CostWarning")
@@ -161,6 +164,27 @@ def test_the_usual_input_of_a_type_runs(kind, inputs):
     model = load_model(f"hf:{kind}")
     assert usual_inputs(model, f"hf:{kind}") == inputs
     assert estimate(model, inputs).total_report["macs"] > 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (
+            "sam_mask_decoder",
+            "no model of 'sam_mask_decoder' alone. Pass the model that it is a part of, such as hf:sam$",
+        ),
+        (
+            "bros",
+            "You have to specify bbox .*the default input may not fit: pass another. BrosModel.forward takes input_",
+        ),
+        ("canary", "no input was passed. CanaryModel.forward takes input_features"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::costcore.CostWarning")
+def test_a_type_without_a_usual_input_is_an_error(kind, message):
+    pytest.importorskip("transformers")
+    with pytest.raises(CostError, match=message):
+        estimate(f"hf:{kind}")
 
 
 class TwoInputs(nn.Module):

@@ -42,6 +42,18 @@ class Holder:
         self.function = function
 
 
+class AskedByLayer:
+    """As configurations of transformers whose layers differ: what differs cannot be asked for."""
+
+    def __init__(self, function):
+        self.function, self.heads = function, 4
+
+    def __getattribute__(self, name):
+        if name == "heads":
+            raise RuntimeError("heads differ by layer")
+        return object.__getattribute__(self, name)
+
+
 class Child(nn.Module):
     def __init__(self, parent):
         super().__init__()
@@ -222,6 +234,10 @@ KINDS = {
     "default of a dict": (
         set_up(by_name=lambda self: defaultdict(lambda: self.f)),
         lambda self, x: self.h(self.by_name["f"](x)),
+    ),
+    "object that refuses": (
+        set_up(settings=lambda self: AskedByLayer(lambda y: self.f(y))),
+        lambda self, x: self.h(self.settings.function(x)),
     ),
     "counts": (counts,),
     "counts in a list": (counts_in_a_list,),
