@@ -77,7 +77,17 @@ def make_hugging_face(name: str) -> tuple[Module, str]:
         CostError: if there is no such configuration; the message says where it was looked for.
     """
     config, is_default, unread = _config(name)
-    model = _model(config)
+    try:
+        model = _model(config)
+    except (CostError, ImportError):
+        raise
+    except Exception as error:  # code of a library can raise anything
+        if not is_default:
+            raise
+        reason = f"{type(error).__name__}: {error!s:.200}".partition("\n")[0]
+        raise CostError(
+            f"the default configuration of {name!r} makes no model ({reason}). Pass another one, hf:path/config.json"
+        ) from error
     dtype = getattr(config, "dtype", None)
     if dtype is not None:
         model = model.to(dtype)
@@ -172,7 +182,7 @@ def _class_of(config: Any) -> Any:
         made: Any = import_module(models)
         public = [getattr(made, name) for name in made.__all__]
         kinds: list[Any] = [each for each in public if isinstance(each, type) and issubclass(each, PreTrainedModel)]
-        kinds = [each for each in kinds if each.config_class is type(config) and hasattr(each, "forward")]
+        kinds = [each for each in kinds if each.config_class is type(config) and each.forward is not Module.forward]
         if kinds:
             return min(kinds, key=lambda kind: not kind.__name__.endswith("Model"))  # of several, the bare one
     folder = place.split(".")[-2]
@@ -245,6 +255,7 @@ def _tokens(model: Module, config: Any) -> int:
     is_causal = config.model_type in names.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not is_masked
     # without their kernels, models with a state call operators for every token
     has_state = hasattr(config, "state_size") or config.model_type == "rwkv"
+    has_state |= hasattr(config, "mamba_d_state") and not hasattr(config, "mamba_chunk_size")
     usual = DECODER_TOKENS if is_causal and not (config.is_encoder_decoder or has_state) else ENCODER_TOKENS
     return max(1, min((usual, *_positions(model, config))))
 
@@ -444,6 +455,7 @@ class _Watch:
         self._parts, self._calls, self._last = 0, 0, self._clock()
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._is_raised = False
+        self._outer_imports = self._imports()
 
     def part(self, *_: Any) -> None:
         """Note a module or a parameter."""
@@ -476,10 +488,20 @@ class _Watch:
         while not self._ended.wait(max(self._last + MOST_SECONDS - self._clock(), 0.05)):
             with self._lock:
                 is_late = self._clock() - self._last > MOST_SECONDS
+                if is_late and self._imports() > self._outer_imports:
+                    self._last, is_late = self._clock(), False
                 if is_late and not self._ended.is_set() and not self._is_raised:
                     self._is_raised = True
                     found = ctypes.py_object(_StoppedError)
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), found)
+
+    def _imports(self) -> int:
+        # A module whose import is stopped stays half-made in ``sys.modules``, and later models fail.
+        frame, n = sys._current_frames().get(self._thread), 0
+        while frame is not None:
+            n += frame.f_code.co_name == "_find_and_load"
+            frame = frame.f_back
+        return n
 
 
 def _cpu_clock(thread: int) -> Callable[[], float]:

@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 import time
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,24 @@ def test_a_model_that_waits_for_the_processor_is_not_stopped(folder, monkeypatch
     monkeypatch.setattr(embedding, "__init__", lambda *args, **options: [time.sleep(0.8), make(*args, **options)][1])
     monkeypatch.setattr("costcore.frontends.pytorch.libraries.MOST_SECONDS", 0.5)
     assert load_model(f"hf:{path}").config.hidden_size == TINY["hidden_size"]
+
+
+def test_a_slow_import_is_not_stopped(folder, monkeypatch, tmp_path):
+    """As on a busy machine: a module whose import was stopped would stay half-made for later models."""
+    path = folder(TINY)
+    load_model(f"hf:{path}")
+    (tmp_path / "slow_module.py").write_text(
+        "import time\nend = time.process_time() + 1\nwhile time.process_time() < end:\n    sum(range(100))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    embedding = sys.modules["torch"].nn.Embedding
+    make = embedding.__init__
+    monkeypatch.setattr(
+        embedding, "__init__", lambda *args, **options: [import_module("slow_module"), make(*args, **options)][1]
+    )
+    monkeypatch.setattr("costcore.frontends.pytorch.libraries.MOST_SECONDS", 0.5)
+    assert load_model(f"hf:{path}").config.hidden_size == TINY["hidden_size"]
+    assert sys.modules.pop("slow_module").end
 
 
 def test_a_model_of_too_many_parts_is_stopped(folder, monkeypatch):

@@ -177,6 +177,7 @@ def test_the_usual_input_of_a_type_runs(kind, inputs):
             "bros",
             "You have to specify bbox .*the default input may not fit: pass another. BrosModel.forward takes input_",
         ),
+        ("esm", "the default configuration of 'esm' makes no model .*Pass another one, hf:path/config.json"),
         ("canary", "no input was passed. CanaryModel.forward takes input_features"),
     ],
 )
