@@ -24,7 +24,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             model_options=OPTIONS,
             models=models,
             unhooked="Count a function or a module with costcore.estimate(model, shapes).",
-            abilities={"default_inputs": "costcore_jax.default_inputs:default_inputs"},
+            abilities={"default_inputs": "costcore_jax.frontend:default_inputs"},
         ),
     )
 

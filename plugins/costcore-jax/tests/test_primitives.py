@@ -16,10 +16,8 @@ import pytest
 from jax.extend.core import Primitive
 
 from costcore.registry import calculators
-from costcore_jax.capture.control_flow import HANDLERS
-from costcore_jax.capture.recording import BOOKKEEPING
-from costcore_jax.capture.walker import INLINED
-from costcore_jax.rows.table import ROWS, UNKNOWN
+from costcore_jax.rows import ROWS, UNKNOWN
+from costcore_jax.walk import BOOKKEEPING, HANDLERS, INLINED
 
 HANDLED = {row.native.removeprefix("jax::") for row in ROWS}
 

@@ -8,10 +8,9 @@ from os import fspath
 from typing import Any
 
 import jax
-from costcore_jax.adapters.paths import owner
-from costcore_jax.capture.inputs import arguments
-from costcore_jax.capture.program import Owner, Program
-from costcore_jax.estimate import record_program
+from costcore_jax.adapters import owner
+from costcore_jax.frontend import record_program
+from costcore_jax.values import Owner, Program, arguments
 from jaxlib.mlir.dialects import stablehlo
 
 from costcore.errors import CostError, short_repr

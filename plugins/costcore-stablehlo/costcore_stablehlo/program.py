@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from costcore_jax.capture.location import LINES
+from costcore_jax.values import LINES
 from jax import lax
 from jax.core import ShapedArray
 from jax.extend.core import Primitive

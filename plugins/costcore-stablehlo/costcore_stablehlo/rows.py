@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from costcore_jax.capture.values import Value
-from costcore_jax.rows.arguments import operand
+from costcore_jax.rows import operand
+from costcore_jax.values import Value
 
 from costcore.translate import Arguments, Row, Source
 

@@ -9,9 +9,9 @@ from typing import Any
 import haiku
 import jax
 
-from ..capture.program import Owner, Program
+from ..values import Owner, Program
+from . import names, owner
 from .linen import args_of
-from .paths import names, owner
 
 TRAINING = ("is_training", "train", "training")
 """Arguments that select training."""

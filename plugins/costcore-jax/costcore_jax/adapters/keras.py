@@ -10,9 +10,8 @@ import keras
 
 from costcore.ir import Role
 
-from ..capture.program import Owner, Program
-from .paths import owner
-from .scopes import scoped_calls
+from ..values import Owner, Program
+from . import owner, scoped_calls
 
 
 def accepts(model: object) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 import jax
 from flax import linen
 
-from ..capture.program import Owner, Program
-from .paths import names, owner
+from ..values import Owner, Program
+from . import names, owner
 
 
 def accepts(model: object) -> bool:

@@ -8,9 +8,8 @@ from typing import Any
 import jax
 from flax import nnx
 
-from ..capture.program import Owner, Program
-from .paths import names, owner
-from .scopes import paths_of, scoped_calls
+from ..values import Owner, Program
+from . import names, owner, paths_of, scoped_calls
 
 
 def accepts(model: object) -> bool:

@@ -1,1 +1,0 @@
-"""From a function and shapes to the calls of a run."""

@@ -1,1 +1,0 @@
-"""Operators that JAX decomposes, counted as one operator."""

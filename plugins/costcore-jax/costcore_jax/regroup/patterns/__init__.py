@@ -1,1 +1,0 @@
-"""The operators that libraries on JAX decompose, by family."""

@@ -1,1 +1,0 @@
-"""Rows: which primitive becomes which layer, by operator family."""
