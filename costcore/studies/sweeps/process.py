@@ -603,9 +603,9 @@ def _by_ray(models: Models, task_of: Tasks, ahead: int) -> Iterator[Numbered]:
 
 
 def _by_joblib(joblib: Any, models: Models, task_of: Tasks, jobs: int | None, ahead: int) -> Iterator[Numbered]:
-    left = dict(models)
+    left = dict.fromkeys(models)
     while left:
-        tasks = (task_of(position, named) for position, named in list(left.items()))
+        tasks = (task_of(position, models[position]) for position in list(left))
         try:
             for position, row in _in_parallel(joblib, tasks, jobs, ahead):
                 del left[position]
@@ -615,7 +615,8 @@ def _by_joblib(joblib: Any, models: Models, task_of: Tasks, jobs: int | None, ah
                 raise
             # One of these models may have ended the worker: compute them one at a time.
             for position in list(left)[:ahead]:
-                yield _alone(joblib, task_of(position, left.pop(position)), jobs)
+                del left[position]
+                yield _alone(joblib, task_of(position, models[position]), jobs)
 
 
 def _in_parallel(joblib: Any, tasks: Iterable[Task], jobs: int | None, ahead: int) -> Iterator[Numbered]:
