@@ -5,7 +5,8 @@ MobileNetV2 of 50 to 150 calls on an image of 224 x 224, each of other widths, i
 take turns, and making a model is measured apart and left out. ``long`` counts many models, in tenths. ``jobs`` compares
 two processes with one by the clock. ``tiny`` counts many models of two layers, end to end, with one and two processes:
 by the clock, and in CPU time of the process that hands out the work and of those that do it, which other programs on
-the machine disturb less. A tool that is not installed is left out.
+the machine disturb less. ``held`` has a million rows that nothing computes: the time and the largest memory of the
+process that writes them to a file of each format, and of one that resumes it. A tool that is not installed is left out.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import io
 import logging
 import os
 import resource
+import subprocess
 import sys
 import time
 import warnings
@@ -218,7 +220,46 @@ def cpu_of_children() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-PARTS = {"compare": (compare, 40), "long": (long, 200), "jobs": (jobs, 200), "tiny": (tiny, 10_000)}
+SIMULATED = """
+import sys, time
+import costcore.studies.sweeps.table as sweeps
+from costcore.studies.sweeps.rows import DEFAULT_COLUMNS, ModelRow
+
+def computed(models, settings, plan):
+    for position, named in models.items():
+        costs = {name: 10**9 + position for name in DEFAULT_COLUMNS}
+        yield position, ModelRow(named.name, costs, "complete", arguments=named.arguments)
+
+sweeps.computed_rows = computed
+target, n, output = sys.argv[1:]
+start = time.perf_counter()
+grid = {"width": range(-(-int(n) // 1000)), "depth": range(1000)}
+found = sweeps.sweep(target, grid, (1, 8), output=output, resume=True)
+with open("/proc/self/status") as status:  # ru_maxrss is that of the parent if this is larger
+    memory = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+print(f"{len(found.rows):,} | {time.perf_counter() - start:.0f} | {memory / 1024:.0f}")
+"""
+
+
+def held(n: int) -> None:
+    """Time and memory of a table whose rows nothing computes."""
+    print("\nrows that nothing computes\n\n| file | run | rows | seconds | MiB of memory |\n|:---|:---|---:|---:|---:|")
+    for suffix in (".jsonl", ".csv", ".parquet"):
+        with TemporaryDirectory() as folder:
+            for run in ("first", "resumed"):
+                command = [sys.executable, "-c", SIMULATED, f"{__file__}:make_tiny", str(n), f"{folder}/rows{suffix}"]
+                environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+                done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+                print(f"| {suffix} | {run} | {done.stdout.strip()} |", flush=True)
+
+
+PARTS = {
+    "compare": (compare, 40),
+    "long": (long, 200),
+    "jobs": (jobs, 200),
+    "tiny": (tiny, 10_000),
+    "held": (held, 1_000_000),
+}
 
 
 def main() -> None:

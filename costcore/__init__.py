@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from costcore.studies.fit import fit as fit
     from costcore.studies.meter import MFUMeter as MFUMeter
     from costcore.studies.plans import plan as plan
+    from costcore.studies.ranks import profile_ranks as profile_ranks
     from costcore.studies.reconcile import reconcile as reconcile
     from costcore.studies.serving.report import ServingReport as ServingReport
     from costcore.studies.sweeps.table import sweep as sweep
@@ -86,6 +87,7 @@ _MODULES = {
     "hookimpl": "plugins",
     "max_batch": "studies.batch_size",
     "plan": "studies.plans",
+    "profile_ranks": "studies.ranks",
     "quantities": "tables.result",
     "reconcile": "studies.reconcile",
     "sweep": "studies.sweeps.table",
@@ -125,6 +127,7 @@ __all__ = [
     "hookimpl",
     "max_batch",
     "plan",
+    "profile_ranks",
     "quantities",
     "reconcile",
     "sweep",

@@ -187,6 +187,13 @@ class Finetuned(Protocol):
         """Return the model; the given one is not changed."""
 
 
+class RankWorkOf(Protocol):
+    """The ability ``rank_work``: the work of one rank in its trace, for :func:`costcore.profile_ranks`."""
+
+    def __call__(self, path: str, profiler_step: int | None) -> Any:
+        """Return the :class:`costcore.studies.ranks.RankWork` of a file."""
+
+
 ABILITIES = {
     "library_model": LibraryModel,
     "default_inputs": DefaultInputs,
@@ -198,5 +205,6 @@ ABILITIES = {
     "schedule": ScheduleOf,
     "without_gpu": WithoutGpu,
     "finetuned": Finetuned,
+    "rank_work": RankWorkOf,
 }
 """The protocols of optional functions by name of the ability."""

@@ -93,6 +93,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             models=("a trace of torch.profiler",),
             tf32=("conv",),
             reads=is_trace,
+            abilities={"rank_work": f"{__name__}.pytorch.traces.ranks:rank_work"},
         ),
         FrontendSpec(
             *("checkpoints", "torch", f"{__name__}.pytorch.checkpoints", (".gguf",)),

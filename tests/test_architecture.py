@@ -268,6 +268,7 @@ ABILITIES = {
     "pytorch.training": {"studies.meter"},
     "pytorch.schedule": {"analyses.fusion"},
     "pytorch.serving": {"studies.serving"},
+    "pytorch.traces.ranks": {"studies.ranks"},
 }
 """What else parts of a frontend may import: an optional ability returns what the study that asks for it defines."""
 

@@ -133,7 +133,8 @@ def run_table(args: argparse.Namespace) -> int:
     if args.scatter_color is not None and args.scatter is None:
         raise ValueError("--scatter-color requires --scatter")
     inputs = parse_inputs(args.input)
-    models = [named for text in args.models for named in _named_models(text, inputs)]
+    several = [_named_models(text, inputs) for text in args.models]
+    models = several[0] if len(several) == 1 else [named for each in several for named in each]
     rows_file = args.output if args.output and Path(args.output).suffix in SUFFIXES else None
     try:
         with printed_warnings(rows_file or "table"):
@@ -191,7 +192,7 @@ def _default_jobs(models: Sequence[NamedModel]) -> int | None:
     return None if all(frontend_for_file(named.model) or is_saved_report(named.model) for named in models) else 1
 
 
-def _named_models(text: str, inputs: Any) -> list[NamedModel]:
+def _named_models(text: str, inputs: Any) -> Sequence[NamedModel]:
     named = _WITH_NAME.fullmatch(text)
     if named and (exists(text) or exists(text.partition(":")[0])):  # a file whose name has an equals sign
         named = None
@@ -200,7 +201,7 @@ def _named_models(text: str, inputs: Any) -> list[NamedModel]:
     own_inputs = parse_inputs([match[2]]) if match else inputs
     target, grid = split_target(match[1] if match else text)
     if grid is not None:
-        return [each._replace(name=name if named else each.name) for each in variants(target, grid, own_inputs)]
+        return variants(target, grid, own_inputs, name if named else None)
     check_model(target)
     return [NamedModel(name, target, own_inputs)]
 

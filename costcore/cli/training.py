@@ -58,10 +58,11 @@ from costcore.cli.running import (
     write_text,
 )
 from costcore.errors import CostError, FileError
-from costcore.files import exists
+from costcore.files import exists, is_folder
 from costcore.ledger.ledger import check_top
 from costcore.registry import ability, frontend_for_file, is_saved_report, other_file, specs
 from costcore.reports.report import Report
+from costcore.studies.ranks import profile_ranks, trace_files
 from costcore.studies.serving.report import (
     ServingReport,
     memory_of,
@@ -690,12 +691,16 @@ PROFILE_EXAMPLES = """examples:
   costcore profile step.pt.trace.json.gz --device h100-sxm5-80gb --format csv
   costcore profile before.json.gz --against after.json.gz
   costcore profile onnxruntime_profile.json --model model.onnx --input x=1x3x224x224
+  costcore profile rank*.json.gz
 
 exit codes: 0 success, 1 the trace cannot be read or has no times, 2 usage error"""
 
 FORMATS = ("table", "color", "md", "csv", "latex", "json", "html")
 
 SUFFIXES = (".txt", ".md", ".csv", ".tex", ".json", ".html", *SAVED)
+
+ONE_TRACE = ("model", "device", "by", "against", "et", "graphs", "input")
+"""The options that the traces of several ranks do not take."""
 
 
 def profile_parser() -> argparse.ArgumentParser:
@@ -704,7 +709,9 @@ def profile_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "trace",
         metavar="TRACE",
-        help="a trace of torch.profiler, Nsight Systems, rocprofv3, JAX or TensorFlow; with --model also of a runtime",
+        nargs="+",
+        help="a trace of torch.profiler, Nsight Systems, rocprofv3, JAX or TensorFlow; with --model also of a runtime. "
+        "Several of them, or a folder: the traces of the ranks of one job",
     )
     parser.add_argument(
         "--model", metavar="MODEL", help=f"the model that ran, whose calls get the times: {model_forms()}"
@@ -738,8 +745,18 @@ def run_profile(args: argparse.Namespace) -> int:
     check_digits(args.digits)
     if args.top is not None and args.by is None:
         raise ValueError("--top requires --by")
-    view = _measured(args.trace, args, args.et)
-    shown: Result = view if args.by is None else view.showing(args.by, args.top)
+    shown: Result
+    paths = args.trace
+    if len(paths) > 1 or (is_folder(paths[0]) and not frontend_for_file(paths[0])):
+        given = [f"--{name}" for name in ONE_TRACE if getattr(args, name) not in (None, [])]
+        if given:
+            raise ValueError(f"{given[0]} is for one trace: costcore profile {trace_files(paths[0])[0]} {given[0]} …")
+        shown = profile_ranks(paths if len(paths) > 1 else paths[0], profiler_step=args.profiler_step)
+        args.trace = ""
+    else:
+        args.trace = paths[0]
+        view = _measured(paths[0], args, args.et)
+        shown = view if args.by is None else view.showing(args.by, args.top)
     if args.against is not None:
         change = view.against(_measured(args.against, args, None), args.by)
         shown = change if args.by is None else change.table().top(args.top)

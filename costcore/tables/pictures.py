@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from costcore.errors import CostError, import_problem, unknown
 from costcore.numbers import is_symbolic
@@ -325,25 +325,38 @@ def _draw_bars(titles: Sequence[str], amount: Column, pairs: Sequence[tuple[str,
     return axes.figure
 
 
-def filled_bars(memories: Mapping[str, tuple[Mapping[str, int], int]], title: str, theme: Theme) -> Picture:
-    """Return a bar for each memory: its parts beside each other, and a line at its limit.
+MEMORY = Column("nbytes", "Memory", "bytes")
+
+Filled: TypeAlias = "Mapping[str, tuple[Mapping[str, float], float | None]]"
+"""By the name of a bar, its parts and its limit; None without one."""
+
+
+def filled_bars(
+    bars: Filled,
+    title: str,
+    theme: Theme,
+    names: tuple[str, str] = ("memory", "kind"),
+    amount: Column = MEMORY,
+) -> Picture:
+    """Return a bar for each memory, or another whole: its parts beside each other, and a line at its limit.
 
     Args:
-        memories: by name, the bytes of each part, and the limit.
+        bars: the bars.
         title: the heading.
         theme: the colors.
+        names: the columns of the names of bars and parts.
+        amount: the column of the amounts.
     """
-    parts = [(name, kind, nbytes) for name, (each, _) in memories.items() for kind, nbytes in each.items()]
+    parts = [(name, kind, value) for name, (each, _) in bars.items() for kind, value in each.items()]
     rows = [part for part in parts if part[2] > 0]
-    return Picture(("memory", "kind", "nbytes"), rows, lambda: _draw_filled(memories, title, theme))
+    return Picture((*names, amount.key), rows, lambda: _draw_filled(bars, title, theme, amount))
 
 
-def _draw_filled(memories: Mapping[str, tuple[Mapping[str, int], int]], title: str, theme: Theme) -> Any:
+def _draw_filled(memories: Filled, title: str, theme: Theme, amount: Column) -> Any:
     sums = {name: sum(parts.values()) for name, (parts, _) in memories.items()}
-    (top,), axis = in_units(
-        Column("nbytes", "Memory", "bytes"), [max(max(sums[name], limit) for name, (_, limit) in memories.items())]
-    )
-    unit = top / max(*sums.values(), *(limit for _, limit in memories.values()), 1)
+    most = max(*sums.values(), *(limit or 0 for _, limit in memories.values())) or 1
+    (top,), axis = in_units(amount, [most])
+    unit = top / most
     kinds = [*dict.fromkeys(kind for parts, _ in memories.values() for kind, nbytes in parts.items() if nbytes > 0)]
     axes = axes_of(theme, 9, 1.6 + 0.6 * len(memories))
     for i, kind in enumerate(kinds):
@@ -352,6 +365,8 @@ def _draw_filled(memories: Mapping[str, tuple[Mapping[str, int], int]], title: s
             before = sum(parts.get(each, 0) for each in kinds[:i]) * unit
             axes.barh(place, parts.get(kind, 0) * unit, left=before, color=color, height=0.6, label=kind * (not place))
     for place, (_, limit) in enumerate(memories.values()):
+        if limit is None:
+            continue
         axes.plot([limit * unit] * 2, [place - 0.4, place + 0.4], color=theme.ink, label="limit" * (not place))
     axes.set_yticks([*range(len(memories))], [label(name) for name in memories])
     axes.tick_params(axis="y", length=0)

@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from io import StringIO
 from os import PathLike
@@ -196,13 +196,23 @@ def save_bytes(content: bytes, target: str | PathLike[str]) -> None:
     Raises:
         OSError: if it cannot be written.
     """
+    save_pieces((content,), target)
+
+
+def save_pieces(pieces: Iterable[bytes], target: str | PathLike[str]) -> None:
+    """Replace a file atomically by pieces that are written one after the other, as :func:`save`.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
     import secrets  # imports OpenSSL
 
     path = Path(target).resolve()
     is_replaced = path.is_file() or not path.exists()  # a pipe or a terminal cannot be replaced
     written = path.with_name(f".{secrets.token_hex(8)}.tmp") if is_replaced else path
     try:
-        written.write_bytes(content)
+        with written.open("wb") as file:
+            file.writelines(pieces)
         if is_replaced and path.exists():  # a report that others may not read stays so
             written.chmod(path.stat().st_mode & 0o7777)
         if is_replaced:

@@ -47,7 +47,7 @@ def convention(path, report):
 
 
 def rows(path, report):
-    RowFile(path, (), ["flops"]).earlier()
+    list(RowFile(path, (), ["flops"]).earlier())
 
 
 READERS = [

@@ -28,7 +28,7 @@ from queue import Empty, SimpleQueue
 from typing import IO, Any, NamedTuple, TypeAlias, cast
 
 from costcore.api.estimate import runs_code
-from costcore.errors import CostError, FileError
+from costcore.errors import CostError, FileError, error_text
 from costcore.files import open_file, read_file, unreadable
 from costcore.isolated import python_command
 from costcore.registry import frontend_for_file, loaded, specs
@@ -508,6 +508,8 @@ PER_WORKER = 4
 WORKER_LOST = {"BrokenExecutor", "KilledWorker", "RayActorError", "WorkerCrashedError"}
 """The exceptions of joblib, Dask and Ray for a lost worker."""
 
+LOST_SCHEDULER = "the scheduler of Dask was lost. Start it again, and pass resume=True: rows in the output are kept"
+
 SAFE_PATH = "PYTHONSAFEPATH"
 """Keeps Python from putting the current folder on the search path."""
 
@@ -572,8 +574,12 @@ def _by_dask(client: Any, models: Models, task_of: Tasks, ahead: int) -> Iterato
         for future in running:
             running.update(send(islice(waiting, 1)))
             position, name = names.pop(future.key)
+            if future.cancelled():  # by the client, once it gave up to connect again
+                raise CostError(LOST_SCHEDULER)
             error = future.exception()
             yield future.result() if error is None else (position, _lost(name, error))
+    except OSError as error:
+        raise CostError(f"{LOST_SCHEDULER} ({error_text(error)})") from error
     finally:
         client.cancel(list(running.futures))
 
@@ -603,9 +609,9 @@ def _by_ray(models: Models, task_of: Tasks, ahead: int) -> Iterator[Numbered]:
 
 
 def _by_joblib(joblib: Any, models: Models, task_of: Tasks, jobs: int | None, ahead: int) -> Iterator[Numbered]:
-    left = dict(models)
+    left = dict.fromkeys(models)
     while left:
-        tasks = (task_of(position, named) for position, named in list(left.items()))
+        tasks = (task_of(position, models[position]) for position in list(left))
         try:
             for position, row in _in_parallel(joblib, tasks, jobs, ahead):
                 del left[position]
@@ -615,7 +621,8 @@ def _by_joblib(joblib: Any, models: Models, task_of: Tasks, jobs: int | None, ah
                 raise
             # One of these models may have ended the worker: compute them one at a time.
             for position in list(left)[:ahead]:
-                yield _alone(joblib, task_of(position, left.pop(position)), jobs)
+                del left[position]
+                yield _alone(joblib, task_of(position, models[position]), jobs)
 
 
 def _in_parallel(joblib: Any, tasks: Iterable[Task], jobs: int | None, ahead: int) -> Iterator[Numbered]:

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import csv
 import json
+import marshal
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from array import array
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from io import StringIO
-from math import isfinite
+from itertools import chain, islice
+from math import isfinite, prod
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias, overload
 
 from costcore.api.estimate import check_report, estimate, in_mode, load_model, module_search_path
 from costcore.api.hook import input_arguments, saved_report
 from costcore.counting import MOST_BITS
 from costcore.errors import CostError, CostWarning, FileError, error_text, import_problem, short_repr, unknown
-from costcore.files import exists, open_file, read_text, unreadable
+from costcore.files import exists, open_file, unreadable
 from costcore.ledger.ledger import remarks_on_mode
 from costcore.numbers import Dim, size_from, symbol_of
 from costcore.plugins import with_plugin_hint
@@ -33,7 +36,7 @@ from costcore.reports.exports import status
 from costcore.reports.report import Report
 from costcore.tables.quantity import Quantity, is_quantity, numbers, numeric, quantity
 from costcore.text.amounts import jsonable
-from costcore.text.output import printable, save
+from costcore.text.output import printable, save_pieces
 from costcore.trace.trace import has_names
 
 
@@ -109,6 +112,118 @@ class NamedModel(NamedTuple):
     model: Any
     inputs: Any = None
     arguments: Mapping[str, Any] | None = None
+
+
+class Rows(Sequence[ModelRow]):
+    """The rows of a table in the order of its models, those that are there.
+
+    They are packed, and made when they are asked for: a million take 0.1 GB.
+
+    Args:
+        models: the models, whose names and arguments the rows have.
+        columns: the names of the figures.
+    """
+
+    def __init__(self, models: Sequence[NamedModel], columns: Sequence[str]) -> None:
+        # Models that are objects are not kept alive.
+        self._models = models if isinstance(models, Variants) else [*map(_label, models)]
+        self._columns = tuple(columns)
+        self._packed: list[bytes | ModelRow | None] = [None] * len(models)
+        self._statuses: dict[str, int] = {}
+        self._texts: Sequence[str] = ()
+        self._places: Sequence[int] | None = None
+
+    def add(self, position: int, row: ModelRow) -> None:
+        """Set the row of a model."""
+        status = self._statuses.setdefault(row.status, len(self._statuses))
+        packed: bytes | ModelRow = row
+        if row.name == self._models[position].name and tuple(row.costs) == self._columns * (not row.failed):
+            with suppress(ValueError):  # a formula
+                packed = marshal.dumps((status, row.failed, *row.costs.values()), 2)
+        self._packed[position] = packed
+        self._places = None
+
+    def has(self, position: int) -> bool:
+        """Return whether the row of a model is there."""
+        return self._packed[position] is not None
+
+    @property
+    def places(self) -> Sequence[int]:
+        """The positions of the models whose rows are there."""
+        if self._places is None:
+            self._places = array("q", (i for i, packed in enumerate(self._packed) if packed is not None))
+        return self._places
+
+    def at(self, position: int) -> ModelRow:
+        """Return the row of a model, which must be there."""
+        packed = self._packed[position]
+        if isinstance(packed, ModelRow):
+            return packed._replace(arguments=self._models[position].arguments)
+        assert packed is not None
+        status, failed, *values = marshal.loads(packed)
+        if len(self._texts) != len(self._statuses):
+            self._texts = [*self._statuses]
+        model = self._models[position]
+        costs = {} if failed else dict(zip(self._columns, values, strict=True))
+        return ModelRow(model.name, costs, self._texts[status], failed, model.arguments)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, index: int) -> ModelRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[ModelRow, ...]: ...
+    def __getitem__(self, index: int | slice) -> ModelRow | tuple[ModelRow, ...]:
+        if isinstance(index, slice):
+            return tuple(map(self.at, self.places[index]))
+        return self.at(self.places[index])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (Rows, tuple)):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
+def _label(named: NamedModel) -> NamedModel:
+    return named if isinstance(named.model, str) else named._replace(model=None, inputs=None)
+
+
+class Variants(Sequence[NamedModel]):
+    """The models of a grid, each made when it is asked for; the last argument varies fastest.
+
+    Args:
+        name: the name of all.
+        model: the function, or its target.
+        inputs: their inputs.
+        grid: the values of every argument by its name.
+    """
+
+    def __init__(self, name: str, model: Any, inputs: Any, grid: Mapping[str, Sequence[Any]]) -> None:
+        self.name, self.model, self.inputs, self.grid = name, model, inputs, grid
+        self._n = prod(map(len, grid.values()))
+
+    def __len__(self) -> int:
+        return self._n
+
+    @overload
+    def __getitem__(self, index: int) -> NamedModel: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[NamedModel]: ...
+    def __getitem__(self, index: int | slice) -> NamedModel | list[NamedModel]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._n))]
+        left = range(self._n)[index]
+        chosen = []
+        for values in reversed([*self.grid.values()]):
+            left, place = divmod(left, len(values))
+            chosen.append(values[place])
+        return NamedModel(self.name, self.model, self.inputs, dict(zip(self.grid, reversed(chosen), strict=True)))
 
 
 OUT_OF_MEMORY = "out of memory: "
@@ -206,6 +321,12 @@ Record: TypeAlias = "dict[str, Any]"
 MOST_BYTES = 2**32
 """The maximum size of a file of rows."""
 
+MOST_LINE = 2**26
+"""The maximum bytes of a line; rows of many formulas have some thousand."""
+
+AT_ONCE = 2**14
+"""The rows of a Parquet file that are converted at once."""
+
 LONGEST = 10**5
 """The maximum length of a figure; formulas of large models have a few thousand characters."""
 
@@ -225,12 +346,12 @@ class LineFormat(NamedTuple):
 
     header: Callable[[Sequence[str]], str]
     line: Callable[[Record], str]
-    records: Callable[[list[str]], Iterable[Record]]
+    records: Callable[[Iterator[str]], Iterator[Record]]
     is_begun: Callable[[str, Sequence[str]], bool]
 
 
-def read_lines(path: Path, form: LineFormat, names: Sequence[str] = ()) -> list[Record]:
-    """Return the rows of a file without an unfinished last line; no rows if the file does not exist.
+def read_lines(path: Path, form: LineFormat, names: Sequence[str] = ()) -> Iterator[Record]:
+    """Yield the rows of a file without an unfinished last line; no rows if the file does not exist.
 
     Args:
         path: the file.
@@ -242,22 +363,43 @@ def read_lines(path: Path, form: LineFormat, names: Sequence[str] = ()) -> list[
         OSError: if it cannot be read.
     """
     if not exists(path):
-        return []
-    *lines, unfinished = read_text(path, limit=MOST_BYTES).split("\n")
-    if not lines and not form.is_begun(unfinished, names):
-        raise CostError(f"{path} does not contain rows that costcore wrote: its only line is not the beginning of one")
+        return
     try:
-        records = [*form.records(lines)]
+        yield from form.records(_lines(path, form, names))
+    except CostError:
+        raise
     except (ValueError, RecursionError, csv.Error) as error:
         raise CostError(f"{path} does not contain rows that costcore wrote: {error}") from error
-    return records
+
+
+def _lines(path: Path, form: LineFormat, names: Sequence[str]) -> Iterator[str]:
+    n_read = n = 0
+    with open_file(path) as file:
+        try:
+            while line := file.readline(MOST_LINE + 1):
+                n_read += len(line)
+                if len(line) > MOST_LINE or n_read > MOST_BYTES:
+                    most = f"{MOST_BYTES:,} bytes" if n_read > MOST_BYTES else f"{MOST_LINE:,} bytes in a line"
+                    raise FileError(f"{path} cannot be read: it has more than {most}")
+                text = line.decode("utf-8")
+                if text.endswith("\n"):
+                    n += 1
+                    yield text[:-1].removesuffix("\r")
+                elif not n and not form.is_begun(text, names):
+                    raise CostError(
+                        f"{path} does not contain rows that costcore wrote: its only line is not the beginning of one"
+                    )
+        except OSError as error:
+            raise unreadable(path, error) from error
+        except UnicodeDecodeError as problem:
+            raise FileError(f"{path} is not a text in UTF-8: {problem}") from problem
 
 
 def _json_line(record: Record) -> str:
     return json.dumps(record, ensure_ascii=False) + "\n"
 
 
-def _json_records(lines: list[str]) -> Iterator[Record]:
+def _json_records(lines: Iterator[str]) -> Iterator[Record]:
     for number, line in enumerate(lines, 1):
         record = json.loads(line)
         if not isinstance(record, dict) or not record.keys() >= set(ALWAYS):
@@ -290,10 +432,11 @@ def _csv_line(values: Iterable[Any]) -> str:
     return out.getvalue()
 
 
-def _csv_records(lines: list[str]) -> Iterator[Record]:
-    if not lines:
+def _csv_records(lines: Iterator[str]) -> Iterator[Record]:
+    rows = csv.reader(lines)
+    names = next(rows, None)
+    if names is None:
         return
-    names, *rows = csv.reader(lines)
     if not set(names) >= set(ALWAYS):
         raise ValueError(f"line 1 does not have the columns {', '.join(ALWAYS)}")
     for row in rows:
@@ -341,46 +484,61 @@ def _parsed(text: str) -> Any:
         return symbol_of(text)
 
 
-def read_parquet(path: Path) -> list[Record]:
-    """Return the rows of a Parquet file; no rows if it does not exist.
+def read_parquet(path: Path) -> Iterator[Record]:
+    """Yield the rows of a Parquet file; no rows if it does not exist.
 
     Raises:
         CostError: if it is not a file of rows.
         OSError: if it cannot be read.
     """
     from pyarrow import ArrowInvalid
-    from pyarrow.parquet import read_table
+    from pyarrow.parquet import ParquetFile
 
     if not exists(path):
-        return []
+        return
     try:
         open_file(path).close()  # raises if it is a device
-        records: list[Record] = read_table(path).to_pylist()
+        with ParquetFile(path) as file:
+            if not {*file.schema_arrow.names} >= {*ALWAYS}:
+                raise CostError(f"{path} does not contain rows that costcore wrote: columns are missing")
+            for batch in file.iter_batches(AT_ONCE):
+                yield from batch.to_pylist()
     except FileError:
         raise
     except OSError as error:  # of a pipe, or of pyarrow
         raise unreadable(path, error) from error
     except ArrowInvalid as error:
         raise CostError(f"{path} is not a Parquet file: {error}") from error
-    if any(not record.keys() >= set(ALWAYS) for record in records):
-        raise CostError(f"{path} does not contain rows that costcore wrote: columns are missing")
-    return records
 
 
-def write_parquet(path: Path, names: Sequence[str], records: Sequence[Record]) -> None:
+def write_parquet(path: Path, names: Sequence[str], records: Callable[[], Iterator[Record]]) -> None:
     """Atomically replace a Parquet file.
+
+    Args:
+        path: the file.
+        names: its columns.
+        records: returns the rows, which are read twice: their types are those of all rows.
 
     Raises:
         OSError: if it cannot be written.
     """
-    from pyarrow import table
-    from pyarrow.parquet import write_table
+    from pyarrow import field, null, schema, table
+    from pyarrow.parquet import ParquetWriter
 
-    content = table({name: _arrow_column([record[name] for record in records]) for name in names})
+    found = dict.fromkeys(names, _ArrowType(null()))
+    for chunk in _chunks(records()):
+        found = {name: each.with_values([record[name] for record in chunk]) for name, each in found.items()}
+    types = {name: each.kind for name, each in found.items()}
+    content = schema([field(name, each) for name, each in types.items()])
     # In the same folder: a rename is atomic only within a file system.
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        write_table(content, temporary)
+        with ParquetWriter(temporary, content) as file:
+            for chunk in _chunks(records()):
+                columns = {
+                    name: _arrow_column([record[name] for record in chunk], each) for name, each in types.items()
+                }
+                file.write_table(table(columns, schema=content))
         temporary.replace(path)
     except OSError as error:
         raise OSError(error.errno, f"{path} cannot be written: {error_text(error)}") from error
@@ -388,14 +546,43 @@ def write_parquet(path: Path, names: Sequence[str], records: Sequence[Record]) -
         temporary.unlink(missing_ok=True)
 
 
-def _arrow_column(values: Sequence[Any]) -> Any:
-    from pyarrow import ArrowInvalid, ArrowTypeError, array
+def _chunks(records: Iterator[Record]) -> Iterator[list[Record]]:
+    while chunk := [*islice(records, AT_ONCE)]:
+        yield chunk
 
-    try:
-        return array(values)
-    except (ArrowInvalid, ArrowTypeError, OverflowError):
-        # Values of several types, or too large for 64 bits.
-        return array([None if value is None else str(value) for value in values])
+
+class _ArrowType(NamedTuple):
+    # The type of a column, and the range of its integers. Values of several types, or too large for 64 bits, are texts.
+
+    kind: Any
+    low: int = 0
+    high: int = 0
+
+    def with_values(self, values: Sequence[Any]) -> _ArrowType:
+        from pyarrow import ArrowInvalid, ArrowTypeError, array, float64, int64, null, string
+
+        try:
+            own = array(values).type
+        except (ArrowInvalid, ArrowTypeError, OverflowError):
+            return _ArrowType(string())
+        ints = [value for value in values if value is not None] if own == int64() else ()
+        low, high = min((self.low, *ints)), max((self.high, *ints))
+        kinds = {self.kind, own} - {null()}
+        if len(kinds) < 2:
+            kind = next(iter(kinds), null())
+        elif kinds == {int64(), float64()} and low >= -(2**53) and high <= 2**53:
+            kind = float64()
+        else:
+            kind = string()
+        return _ArrowType(kind, low, high)
+
+
+def _arrow_column(values: Sequence[Any], kind: Any) -> Any:
+    from pyarrow import array, string
+
+    if kind == string():
+        values = [None if value is None else str(value) for value in values]
+    return array(values, kind)
 
 
 def check_pyarrow() -> None:
@@ -470,30 +657,30 @@ class RowFile:
         """Close the file as it is, with the rows that are there."""
         self._stack.close()
 
-    def earlier(self) -> dict[str, ModelRow]:
-        """Return the rows of an earlier run that did not fail, by key, without their arguments.
+    def earlier(self) -> Iterator[tuple[str, ModelRow]]:
+        """Yield the key and the row of every model of an earlier run that did not fail, without arguments.
+
+        Of several rows with a key the last one counts.
 
         Raises:
             CostError: if the file contains something else.
             OSError: if it cannot be read.
         """
-        records = read_parquet(self.path) if self._is_parquet else []
-        records += read_lines(self._lines, self._format, self._names)
-        kept = (
-            record
-            for record in records
-            if record.get("key") and str(record.get("failed")) == "False" and record.keys() >= set(self._figures)
-        )
-        return dict(map(self._row, kept))
+        written = read_parquet(self.path) if self._is_parquet else ()
+        for record in chain(written, read_lines(self._lines, self._format, self._names)):
+            is_kept = record.get("key") and str(record.get("failed")) == "False"
+            if is_kept and record.keys() >= set(self._figures):
+                yield self._row(record)
 
-    def set_aside(self, keys: Set[str]) -> None:
+    def set_aside(self, keys: Container[str]) -> None:
         """Rename a file with rows of these keys, as somebody may have forgotten to resume; a warning says so.
 
         Raises:
             OSError: if it cannot be renamed.
         """
+        has_file = self.path.is_file() or self._lines.is_file()
         try:
-            n_rows = len(keys & self.earlier().keys()) if self.path.is_file() or self._lines.is_file() else 0
+            n_rows = len({key for key, _ in self.earlier() if key in keys}) if has_file else 0
         except CostError:  # something else, which is replaced as asked
             return
         if n_rows:
@@ -545,8 +732,11 @@ class RowFile:
                 self._stream.close()
             raise type(error)(f"{self._lines} cannot be written: {error_text(error)}") from error
 
-    def finish(self, rows: Iterable[tuple[str, ModelRow]]) -> None:
+    def finish(self, rows: Callable[[], Iterable[tuple[str, ModelRow]]]) -> None:
         """Replace the file by all rows, in order.
+
+        Args:
+            rows: returns them, with their keys.
 
         Raises:
             OSError: if it cannot be written.
@@ -554,14 +744,15 @@ class RowFile:
         assert self._stream is not None
         self._stream.close()
         if self._is_parquet:
-            write_parquet(self.path, self._names, [self._record(key, row) for key, row in rows])
+            write_parquet(self.path, self._names, lambda: (self._record(key, row) for key, row in rows()))
             self._lines.unlink()
         elif self.path.is_file():  # a pipe has its rows already
-            self._write(self.path, rows)
+            self._write(self.path, rows())
 
     def _write(self, path: Path, rows: Iterable[tuple[str, ModelRow]]) -> None:
-        lines = [self._format.line(self._record(key, row)) for key, row in rows]
-        save("".join([self._format.header(self._names), *lines]), path)
+        lines = (self._format.line(self._record(key, row)) for key, row in rows)
+        pieces = chain([self._format.header(self._names)], lines)
+        save_pieces((piece.encode("utf-8", "backslashreplace") for piece in pieces), path)
 
     def _record(self, key: str, row: ModelRow) -> Record:
         values = {**row.plain_arguments, **row.costs, "name": row.name, "status": row.status}

@@ -11,12 +11,13 @@ import inspect
 import json
 import math
 import sys
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, entry_points, version
-from itertools import product
 from math import isfinite
 from os import PathLike
 from pathlib import Path
@@ -31,7 +32,17 @@ from costcore.numbers import as_text
 from costcore.registry import frontend_for_file, is_saved_report, library_target, specs
 from costcore.studies.sweeps.process import Plan, Sources, memory_of
 from costcore.studies.sweeps.process import rows as computed_rows
-from costcore.studies.sweeps.rows import DEFAULT_COLUMNS, ModelRow, NamedModel, RowFile, Settings, check_columns, figure
+from costcore.studies.sweeps.rows import (
+    DEFAULT_COLUMNS,
+    ModelRow,
+    NamedModel,
+    RowFile,
+    Rows,
+    Settings,
+    Variants,
+    check_columns,
+    figure,
+)
 from costcore.tables.answer import Content, data_frame
 from costcore.tables.html import section
 from costcore.tables.html.charts import Axis, Point, scatter
@@ -108,7 +119,11 @@ def table(
 
         options = {"record_api_calls": True, **options} if needs_functions(convention) else options
     settings = Settings(check_columns(columns), convention, list(python_path), options, mode)
-    several = [_named(model, inputs) for model in (models.items() if isinstance(models, Mapping) else models)]
+    several: Sequence[NamedModel]
+    if isinstance(models, Variants):
+        several = models
+    else:
+        several = [_named(model, inputs) for model in (models.items() if isinstance(models, Mapping) else models)]
     plan = Plan(jobs, _seconds(timeout), memory_of(memory_limit))
     return model_table(several, settings, plan, output, resume)
 
@@ -168,8 +183,10 @@ def sweep(
     return table(variants(make, grid, inputs), columns=columns, **options)
 
 
-def variants(make: Callable[..., Any] | str, grid: Mapping[str, Iterable[Any]], inputs: Any) -> list[NamedModel]:
-    """Return the models of a grid; arguments as for :func:`sweep`.
+def variants(
+    make: Callable[..., Any] | str, grid: Mapping[str, Iterable[Any]], inputs: Any, name: str | None = None
+) -> Variants:
+    """Return the models of a grid; arguments as for :func:`sweep`, and another name of all.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
@@ -180,8 +197,9 @@ def variants(make: Callable[..., Any] | str, grid: Mapping[str, Iterable[Any]], 
             raise ValueError(f"cannot sweep a file: pass module:function (got {make!r})")
     elif not callable(make):
         raise TypeError(f"make must be a function that returns a model, or its target (got {short_repr(make)})")
-    name = make if isinstance(make, str) else getattr(make, "__name__", type(make).__name__)
-    return [NamedModel(name, make, inputs, arguments) for arguments in combinations(grid)]
+    if name is None:
+        name = make if isinstance(make, str) else getattr(make, "__name__", type(make).__name__)
+    return Variants(name, make, inputs, checked_grid(grid))
 
 
 # Grids.
@@ -191,11 +209,8 @@ MOST_VARIANTS = 1_000_000
 """The maximum number of combinations of a grid."""
 
 
-def combinations(grid: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
-    """Return every combination of the values, the last argument varying fastest.
-
-    Args:
-        grid: the values of every argument by its name.
+def checked_grid(grid: Mapping[str, Iterable[Any]]) -> dict[str, Sequence[Any]]:
+    """Return the values of every argument by its name.
 
     Raises:
         TypeError: if a name is not a string, or its values are not a list.
@@ -207,7 +222,7 @@ def combinations(grid: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
     n = math.prod(map(len, values.values()))
     if n > MOST_VARIANTS:
         raise ValueError(f"the grid has {n:,} combinations (expected at most {MOST_VARIANTS:,})")
-    return [dict(zip(values, combination, strict=True)) for combination in product(*values.values())]
+    return values
 
 
 def _grid_values(name: Any, given: Any) -> Sequence[Any]:
@@ -257,57 +272,110 @@ def model_table(
         ValueError: if the name of the file or of an argument is invalid.
         TableInterrupted: if Ctrl-C was pressed.
     """
-    rows: dict[int, ModelRow] = {}
+    rows = Rows(models, settings.columns)
     try:
         if output is None:
             _compute(rows, models, settings, plan)
         else:
             with RowFile(output, argument_names(models), settings.columns) as file:
-                keys = [*map(Identity(settings).key, models)]
+                keys = Keys(map(Identity(settings).key, models))
                 if resume:
-                    rows.update(_found(models, keys, file.earlier()))
+                    for key, row in file.earlier():
+                        for position in keys.positions(key):
+                            rows.add(position, row)
                 else:
-                    file.set_aside({*keys})
-                file.start((keys[position], row) for position, row in rows.items())
+                    file.set_aside(keys)
+                file.start((keys[position], rows.at(position)) for position in rows.places)
                 _compute(rows, models, settings, plan, lambda position, row: file.add(keys[position], row))
-                file.finish((keys[position], rows[position]) for position in sorted(rows))
+                file.finish(lambda: ((keys[position], rows.at(position)) for position in rows.places))
     except KeyboardInterrupt as error:
-        raise TableInterrupted(_in_order(models, rows, settings)) from error
-    return _in_order(models, rows, settings)
+        raise TableInterrupted(_table_of(models, rows, settings)) from error
+    return _table_of(models, rows, settings)
 
 
 def _compute(
-    rows: dict[int, ModelRow],
+    rows: Rows,
     models: Sequence[NamedModel],
     settings: Settings,
     plan: Plan,
     add: Callable[[int, ModelRow], None] | None = None,
 ) -> None:
-    left = {position: named for position, named in enumerate(models) if position not in rows}
+    left = _Left(models, rows)
     with closing(computed_rows(left, settings, plan)) as computed:
         for position, row in with_progress(computed, len(left)):
-            rows[position] = row
+            rows.add(position, row)
             if add is not None:
                 add(position, row)
 
 
+class _Left(Mapping[int, NamedModel]):
+    # The models without a row, by their position.
+
+    def __init__(self, models: Sequence[NamedModel], rows: Rows) -> None:
+        self._models = models
+        self._places = array("q", (i for i in range(len(models)) if not rows.has(i)))
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._places)
+
+    def __getitem__(self, position: int) -> NamedModel:
+        return self._models[position]
+
+
+class Keys:
+    """The keys of the rows of a table by position, in 16 bytes each; a dict of a million takes 0.3 GB.
+
+    Args:
+        keys: the keys, 32 hexadecimal digits; ``""`` for a model without one.
+    """
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._digests, self._has = bytearray(), bytearray()
+        for key in keys:
+            self._digests += bytes.fromhex(key or _NO_KEY)
+            self._has.append(bool(key))
+
+    def __getitem__(self, position: int) -> str:
+        return self._digest(position).hex() if self._has[position] else ""
+
+    def _digest(self, position: int) -> bytes:
+        return bytes(self._digests[16 * position : 16 * position + 16])
+
+    @cached_property
+    def _order(self) -> array[int]:
+        return array("q", sorted((i for i, has in enumerate(self._has) if has), key=self._digest))
+
+    def positions(self, key: str) -> Iterator[int]:
+        """Yield the positions of the models with a key."""
+        try:
+            digest = bytes.fromhex(key)
+        except ValueError:
+            return
+        for i in range(bisect_left(self._order, digest, key=self._digest), len(self._order)):
+            if self._digest(self._order[i]) != digest:
+                break
+            yield self._order[i]
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and next(self.positions(key), None) is not None
+
+
+_NO_KEY = "0" * 32
+
+
 def argument_names(models: Sequence[NamedModel]) -> tuple[str, ...]:
     """Return the names of the arguments of all models, in order of first use."""
+    if isinstance(models, Variants):
+        return tuple(models.grid)
     return tuple(dict.fromkeys(name for named in models for name in named.arguments or ()))
 
 
-def _found(models: Sequence[NamedModel], keys: Sequence[str], earlier: Mapping[str, ModelRow]) -> dict[int, ModelRow]:
-    return {
-        position: earlier[key]._replace(arguments=named.arguments)
-        for position, (key, named) in enumerate(zip(keys, models, strict=True))
-        if key in earlier
-    }
-
-
-def _in_order(models: Sequence[NamedModel], rows: Mapping[int, ModelRow], settings: Settings) -> ModelTable:
+def _table_of(models: Sequence[NamedModel], rows: Rows, settings: Settings) -> ModelTable:
     convention = "" if settings.convention is None else str(settings.convention)
-    ordered = tuple(rows[position] for position in sorted(rows))
-    return ModelTable(ordered, convention, settings.columns, argument_names(models))
+    return ModelTable(rows, convention, settings.columns, argument_names(models))
 
 
 # Progress: a bar on a terminal, occasional lines in a log.
@@ -504,7 +572,7 @@ class ModelTable(Result):
         dominated: the rows that are not on this front.
     """
 
-    rows: tuple[ModelRow, ...]
+    rows: Sequence[ModelRow]
     convention: str = ""
     columns: Sequence[str] = DEFAULT_COLUMNS
     arguments: Sequence[str] = ()

@@ -256,13 +256,16 @@ class Span(NamedTuple):
     name: str
 
 
-def timeline(lanes: Sequence[tuple[str, Sequence[Span]]], seconds: float, keys: str = "") -> str:
+def timeline(
+    lanes: Sequence[tuple[str, Sequence[Span]]], seconds: float, keys: str = "", has_places: bool = True
+) -> str:
     """Return lanes of spans over an axis of time.
 
     Args:
         lanes: the name and the spans of each lane.
         seconds: the length of the axis.
         keys: HTML below.
+        has_places: whether spans began where they are drawn; they can also be parts of a sum.
     """
     high = 100 / (len(lanes) + 0.6)
     shapes = []
@@ -272,7 +275,8 @@ def timeline(lanes: Sequence[tuple[str, Sequence[Span]]], seconds: float, keys: 
         shapes.append(f"<text x='-8' y='{_percent(high * (i + 0.55))}' dy='4' text-anchor='end'>{_text(label)}</text>")
         for span in drawn:
             left, width = _percent(100 * span.start / seconds), _percent(100 * span.seconds / seconds)
-            title = f"{span.name}: {short(span.seconds, 'duration')} at {short(span.start, 'duration')}"
+            place = f" at {short(span.start, 'duration')}" if has_places else ""
+            title = f"{span.name}: {short(span.seconds, 'duration')}{place}"
             shapes.append(
                 f"<rect class='{span.kind}' x='{left}' y='{_percent(high * (i + 0.15))}' width='{width}' "
                 f"height='{_percent(high * 0.8)}'><title>{_text(title)}</title></rect>"

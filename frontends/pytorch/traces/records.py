@@ -124,6 +124,7 @@ class Kernel:
         external: ``External id``; -1 if it has none.
         reason: why it belongs to no operator; empty if it belongs to one.
         is_taken: whether an operator was made for its launch.
+        details: the collective that it runs, if the file says so.
     """
 
     name: str
@@ -135,6 +136,7 @@ class Kernel:
     external: int = -1
     reason: str = ""
     is_taken: bool = False
+    details: dict[str, Any] | None = None
 
 
 class Launch(NamedTuple):
@@ -167,6 +169,7 @@ class Recorded:
         has_shapes: whether the arguments of operators were recorded.
         has_times: whether operators have times; an execution trace has none.
         is_cut: whether the file ends early.
+        distributed: rank and process groups of the process, ``distributedInfo``; empty if the file does not say.
         remarks: what else is wrong with it, as sentences.
     """
 
@@ -180,6 +183,7 @@ class Recorded:
     has_shapes: bool = False
     has_times: bool = True
     is_cut: bool = False
+    distributed: dict[str, Any] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
 
 
@@ -464,7 +468,7 @@ OTHER_STEPS = "of another step"
 
 NO_CALL = "inside of operators without a call"
 
-_COMMUNICATION = re.compile(r"nccl|rccl|oneccl|allreduce|all_reduce|reduce_scatter|all_gather|allgather", re.IGNORECASE)
+COMMUNICATION = re.compile(r"nccl|rccl|oneccl|allreduce|all_reduce|reduce_scatter|all_gather|allgather", re.IGNORECASE)
 
 _TRANSFER = re.compile(r"Mem_?cpy.*(HtoD|DtoH|HostToDevice|DeviceToHost)", re.IGNORECASE)
 
@@ -505,7 +509,7 @@ def _on_device(recorded: Recorded, ops: Sequence[Op], owners: Mapping[Op, int]) 
         owner = _owner(kernel, op, owners)
         if op is not None and op.name.startswith((GRAPH, KERNEL)) and isinstance(owner, int):
             owner = _Piece(owner, kernel)
-        is_last = kernel.kind != "kernel" or _COMMUNICATION.search(kernel.name) is not None
+        is_last = kernel.kind != "kernel" or COMMUNICATION.search(kernel.name) is not None
         intervals.append(Interval(kernel.start, kernel.end, (int(is_last), kernel.start), owner))
         lengths[owner] += min(kernel.end, end) - max(kernel.start, start)
         counts[owner] += 1
@@ -801,10 +805,10 @@ def collective_of(op: Op) -> Layer | None:
     name = OPERATORS.get(str(details.get("Collective name")))
     if name is None:
         return None
-    n = _whole(details.get("Group size"))
+    n = whole(details.get("Group size"))
     if name == "barrier":
         return Layer(name, {}, (), {"group_size": n}) if n else None
-    sent, received = _whole(details.get("In msg nelems")), _whole(details.get("Out msg nelems"))
+    sent, received = whole(details.get("In msg nelems")), whole(details.get("Out msg nelems"))
     dtype = _DTYPES.get(str(details.get("dtype")))
     if n is None or sent is None or received is None or dtype is None:
         return None
@@ -819,7 +823,8 @@ def is_bookkeeping(op: Op) -> bool:
     return str((op.details or {}).get("Collective name")) in BOOKKEEPING
 
 
-def _whole(value: object) -> int | None:
+def whole(value: object) -> int | None:
+    """Return a whole number that a trace states as a number or as text; None for anything else."""
     if isinstance(value, str) and value.isdecimal() and len(value) < 20:
         value = int(value)
     return value if type(value) is int and 0 <= value < 2**63 else None

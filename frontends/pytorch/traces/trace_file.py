@@ -30,6 +30,7 @@ from .protobuf_files import AROUND, OF_XLA, add_operator, category_of, is_protob
 from .records import (
     GRAPH,
     NODE,
+    PARAMETERS,
     Argument,
     Captures,
     Constant,
@@ -363,15 +364,20 @@ ROCPROF = "rocprofiler-sdk-tool"
 """The key of the list of processes in a file of rocprofv3."""
 
 
-def read(path: str | PathLike[str]) -> Recorded:
+def read(path: str | PathLike[str], only_device: bool = False) -> Recorded:
     """Return everything that a trace says.
+
+    Args:
+        path: the file.
+        only_device: keep work of the device, its launches, annotations and collectives; a trace of the profiler has
+            many more operators and lines of code.
 
     Raises:
         CostError: if the file cannot be read, or is not a trace.
     """
     if (of_device := read_device_file(Path(fsdecode(path)))) is not None:
         return of_device
-    kineto, execution = KinetoReader(), ExecutionTraceReader()
+    kineto, execution = KinetoReader(only_device), ExecutionTraceReader()
     if is_protobuf(first_bytes(fsdecode(path))):
         read_protobuf(Path(fsdecode(path)), kineto.recorded, kineto)
         launch_without_calls(kineto.recorded)
@@ -559,10 +565,18 @@ WORK = {
 }
 """The categories of work of the device, in lower case, and what kind of work they are."""
 
+OPERATOR = ("cpu_op", "Operator")
+"""The categories of operators."""
+
 XLA = "xla"
 """The category of events of XLA, which have none."""
 
-DETAILS = frozenset(("Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size", "kernel_backend"))
+DETAILS = frozenset(
+    (
+        *("Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size", "kernel_backend"),
+        *("Process Group Name", "Process Group Ranks"),
+    )
+)
 """What events of collectives and Triton kernels say besides their arguments."""
 
 MODULE = "nn.Module: "
@@ -586,6 +600,9 @@ MOST_BAD = 10**5
 class KinetoReader:
     """Takes the events of a file one at a time.
 
+    Args:
+        only_device: whether operators other than collectives, modules and lines of code are left out.
+
     Attributes:
         recorded: what was read.
         is_no_trace: whether most of many events have no valid time.
@@ -594,8 +611,9 @@ class KinetoReader:
     recorded: Recorded
     is_no_trace: bool
 
-    def __init__(self) -> None:
+    def __init__(self, only_device: bool = False) -> None:
         self.recorded = Recorded()
+        self._only_device = only_device
         self._arguments: dict[bytes, tuple[Argument, ...]] = {}
         self._places: dict[Thread, Thread] = {}
         self._last: tuple[tuple[Any, Any], Thread] = ((None, None), (0, 0))
@@ -608,6 +626,8 @@ class KinetoReader:
         if key == "deviceProperties" and isinstance(value, list):
             names = [each.get("name") for each in value if isinstance(each, dict)]
             self.recorded.device = next((name for name in names if isinstance(name, str) and name), "")
+        elif key == "distributedInfo" and isinstance(value, dict):
+            self.recorded.distributed = value
 
     def add(self, event: Any) -> None:
         """Take one event; events that are not of a span are left out."""
@@ -631,10 +651,12 @@ class KinetoReader:
         self, category: str, name: str, start: int, end: int, place: tuple[Any, Any], args: dict[str, Any]
     ) -> None:
         """Take one span, in nanoseconds, of a process and thread."""
+        if self._only_device and (category == "python_function" or (category in OPERATOR and name != PARAMETERS)):
+            return
         if place != self._last[0]:
             self._last = place, self._place(*place)
         thread = self._last[1]
-        if category in ("cpu_op", "Operator"):
+        if category in OPERATOR:
             self._add_op(intern(name), args, start, end, thread)
         elif category == "python_function":
             self._add_python(name, start, end, thread)
@@ -645,7 +667,10 @@ class KinetoReader:
                 args.get("device", args.get("agent", thread[0])), args.get("stream", args.get("queue", thread[1]))
             )
             number, external = _number(args, "correlation", "corr_id"), _number(args, "External id")
-            self.recorded.kernels.append(Kernel(intern(name), kind, start, end, stream, number, external))
+            kernel = Kernel(intern(name), kind, start, end, stream, number, external)
+            if self._only_device and "Collective name" in args:
+                kernel.details = {key: args[key] for key in args if key in DETAILS}
+            self.recorded.kernels.append(kernel)
         elif category == XLA:
             if (kind := category_of(name, args)) not in AROUND:
                 add_operator(self.recorded, name, kind, start, end, thread, args)
@@ -655,9 +680,9 @@ class KinetoReader:
             category.lower().endswith(("runtime", "driver", "_api"))
             and (number := _number(args, "correlation", "corr_id")) >= 0
         ):
-            kernel = args.get("kernel")
-            kernel = intern(kernel) if isinstance(kernel, str) else ""
-            self.recorded.launches[number] = Launch(intern(name), thread, start, kernel)
+            launched = args.get("kernel")
+            launched = intern(launched) if isinstance(launched, str) else ""
+            self.recorded.launches[number] = Launch(intern(name), thread, start, launched)
 
     def finish(self) -> Recorded:
         """Return the operators, spans and kernels."""

@@ -9,6 +9,7 @@ import json
 import re
 import warnings
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,6 +79,8 @@ def measured():
     return profiled(trace_of(*calls, classes={"": "Net", "a": "Block", "b": "Head"}), [20_000, 5_000]).measured()
 
 
+DOCS = Path(__file__).parents[3] / "docs"
+
 RESULT: Any = next(each for each in type(costcore.quantities()).__mro__ if each.__name__ == "Result")
 """The class of all results."""
 
@@ -113,6 +116,9 @@ RESULTS = {
     "Violations": lambda: costcore.check(inference(), {"total": {"macs": 1}}),
     "Measured": measured,
     "MeasuredChange": lambda: measured().against(measured()),
+    "RankProfiles": lambda: costcore.profile_ranks(
+        [Path(__file__).parents[3] / "docs" / f"rank{i}.trace.json.gz" for i in range(4)]
+    ),
     "MFUMeter": lambda: costcore.MFUMeter(net(), device="h100-sxm5-80gb"),
 }
 """A result of every class."""

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import joblib
@@ -84,35 +85,62 @@ def blocks(language):
     return re.search(rf"^```{language}\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[1]
 
 
-def test_the_page_starts_a_cluster_by_hand(tmp_path):
-    """The commands of the page, on another port, and its script; a convolution of 3 x 3 from 3 to 8 channels, …"""
-    optional("distributed")
-    port = str(free_port())
-    nets = re.search(r"write_text\('''\n(.*?)'''\)", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
-    (tmp_path / "nets.py").write_text(nets)
-    (tmp_path / "script.py").write_text(blocks("py").replace("8786", port))
-    environment = {**os.environ, "PYTHONPATH": ROOT}
+@contextmanager
+def cluster_of_the_page(folder, port):
+    """The scheduler and the workers that the commands of the page start, on another port."""
     started = []
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
         for line in blocks("sh").replace("8786", port).splitlines():
             program, *arguments = shlex.split(line)
             assert program == "dask"
             command = [sys.executable, "-m", "dask", *arguments]
-            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-            started.append(subprocess.Popen(command, cwd=tmp_path, env=environment, **quiet))
+            started.append(subprocess.Popen(command, cwd=folder, env={**os.environ, "PYTHONPATH": ROOT}, **quiet))
             time.sleep(1)
-        command = [sys.executable, "script.py"]
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
-        )
+        yield started
     finally:
         for process in reversed(started):
             process.terminate()
             process.wait()
-    rows = [[cell.strip() for cell in line.split("|")] for line in done.stdout.splitlines()[2:]]
+
+
+def script_of_the_page(folder, port):
+    """Write the function of the page, and its script for another port."""
+    nets = re.search(r"write_text\('''\n(.*?)'''\)", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
+    (folder / "nets.py").write_text(nets)
+    (folder / "script.py").write_text(blocks("py").replace("8786", port))
+    options = {"cwd": folder, "env": {**os.environ, "PYTHONPATH": ROOT}, "text": True}
+    return subprocess.Popen([sys.executable, "script.py"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+def test_the_page_starts_a_cluster_by_hand(tmp_path):
+    """The commands of the page, on another port, and its script; a convolution of 3 x 3 from 3 to 8 channels, …"""
+    optional("distributed")
+    port = str(free_port())
+    with cluster_of_the_page(tmp_path, port):
+        printed, said = script_of_the_page(tmp_path, port).communicate(timeout=300)
+    rows = [[cell.strip() for cell in line.split("|")] for line in printed.splitlines()[2:]]
     assert [row[1:4] + row[-2:-1] for row in rows] == [
         ["nets.py:make", width, depth, "complete"] for width in ("0.5", "1.0") for depth in ("2", "3")
-    ], done.stderr
+    ], said
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_lost_costs_no_rows(tmp_path, monkeypatch):
+    """The rows until then are in the file, and the error says how to go on."""
+    optional("distributed")
+    port, output = str(free_port()), tmp_path / "rows.jsonl"
+    page = blocks("py").replace("[2, 3]}", "range(1, 500)}").replace("timeout=60", 'output="rows.jsonl"')
+    page = page.replace('config("dask")', 'config("dask", wait_for_workers_timeout=100)')
+    monkeypatch.setitem(globals(), "blocks", {"py": page, "sh": blocks("sh")}.__getitem__)
+    with cluster_of_the_page(tmp_path, port) as (scheduler, _):
+        script = script_of_the_page(tmp_path, port)
+        while script.poll() is None and not (output.exists() and output.stat().st_size):
+            time.sleep(0.1)
+        scheduler.kill()
+        _, said = script.communicate(timeout=300)
+    assert "CostError: the scheduler of Dask was lost. Start it again, and pass resume=True" in said
+    assert '"failed": true' not in output.read_text() and output.read_text().count('"complete"') > 0
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -7,9 +7,11 @@ import io
 import itertools
 import linecache
 import os
+import pickle
 import sys
 import time
 from collections.abc import Iterator
+from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
 from textwrap import TextWrapper, dedent, indent
@@ -31,14 +33,16 @@ from costcore.studies.sweeps.rows import (
     ModelRow,
     NamedModel,
     RowFile,
+    Rows,
     Settings,
+    Variants,
     amount,
     failure,
     read_frame,
     read_lines,
     write_frame,
 )
-from costcore.studies.sweeps.table import Identity, ModelTable, TableInterrupted
+from costcore.studies.sweeps.table import Identity, Keys, ModelTable, TableInterrupted
 
 
 @pytest.mark.parametrize("content", [b"", b"a", b"ab" * 150, bytes(70_000)])
@@ -76,14 +80,14 @@ def test_lines_of_rows(tmp_path):
     assert CSV.header(names) == "name,status,failed,key\n"
     assert CSV.line({**ROW, "status": 'two\nlines, "quoted"', "key": None}).count("\n") == 1
     assert CSV.line({**ROW, "key": None}) == "a,complete,False,\n"
-    assert [*CSV.records([])] == []
+    assert [*CSV.records(iter([]))] == []
     path = tmp_path / "rows.csv"
     path.write_text("name,status,failed,key,macs\na,complete,False,k,3\nb,complete,False,l,5\nc,compl")
     assert [row["macs"] for row in read_lines(path, CSV)] == ["3", "5"]
-    assert read_lines(tmp_path / "absent", CSV) == []
+    assert [*read_lines(tmp_path / "absent", CSV)] == []
     path.write_text("name,status,failed\na,complete,False\n")
     with pytest.raises(CostError, match="line 1 does not have the columns name, status, failed, key"):
-        read_lines(path, CSV)
+        list(read_lines(path, CSV))
 
 
 def test_files_of_rows_have_a_largest_size(tmp_path, monkeypatch):
@@ -91,10 +95,90 @@ def test_files_of_rows_have_a_largest_size(tmp_path, monkeypatch):
     path = tmp_path / "rows.csv"
     path.write_text("name,status,failed,key\na,complete,False,k\n")
     monkeypatch.setattr(formats, "MOST_BYTES", path.stat().st_size)
-    assert len(read_lines(path, CSV)) == 1
+    assert len([*read_lines(path, CSV)]) == 1
     monkeypatch.setattr(formats, "MOST_BYTES", path.stat().st_size - 1)
     with pytest.raises(CostError, match=r"rows\.csv"):
-        read_lines(path, CSV)
+        list(read_lines(path, CSV))
+
+
+def test_a_line_of_rows_has_a_largest_size(tmp_path, monkeypatch):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("x" * 100)
+    monkeypatch.setattr(formats, "MOST_LINE", 99)
+    with pytest.raises(CostError, match="more than 99 bytes in a line"):
+        list(read_lines(path, JSON_LINES))
+
+
+def test_packed_rows_are_those_that_were_added():
+    """Rows with another name, other figures or other numbers stay as they are; rows can be missing."""
+    models = [NamedModel(name, None, None, {"width": i}) for i, name in enumerate("abcdef")]
+    given = {
+        0: ModelRow("a", {"macs": 2**70, "seconds": 0.5}, "complete"),
+        1: ModelRow("b", {}, "ValueError: wrong", True),
+        2: ModelRow("c", {"macs": Fraction(1, 3), "seconds": None}, "partial"),
+        3: ModelRow("another", {"macs": 1, "seconds": 2.0}, "complete"),
+        5: ModelRow("f", {"macs": 7}, "complete"),
+    }
+    rows = Rows(models, ("macs", "seconds"))
+    for position, row in given.items():
+        rows.add(position, row)
+    expected = tuple(row._replace(arguments={"width": position}) for position, row in given.items())
+    assert rows == expected and expected == rows and rows != expected[1:]
+    assert (len(rows), [*rows.places], rows.has(4)) == (5, [0, 1, 2, 3, 5], False)
+    assert (rows[1], rows[-1], rows[2:4]) == (expected[1], expected[4], expected[2:4])
+    assert pickle.loads(pickle.dumps(rows)) == expected
+    rows.add(4, ModelRow("e", {}, "ValueError: wrong", True))
+    assert rows[4].status == "ValueError: wrong" and len(rows) == 6
+
+
+def test_the_models_of_a_grid_are_made_in_order():
+    grid = {"a": [1, 2], "b": "x", "c": range(3)}
+    found = Variants("net", "nets.py:make", (1, 8), grid)
+    assert len(found) == 6
+    expected = [dict(zip("abc", values, strict=True)) for values in itertools.product(*grid.values())]
+    assert [each.arguments for each in found] == expected
+    assert found[-1] == NamedModel("net", "nets.py:make", (1, 8), {"a": 2, "b": "x", "c": 2})
+    assert found[1:3] == [found[1], found[2]]
+    with pytest.raises(IndexError):
+        found[6]
+
+
+def test_keys_are_found():
+    one, two = "0" * 31 + "1", "f" * 32
+    keys = Keys([two, "", one, two])
+    assert [keys[i] for i in range(4)] == [two, "", one, two]
+    assert ([*keys.positions(two)], [*keys.positions(one)]) == ([0, 3], [2])
+    assert [*keys.positions("0" * 32), *keys.positions(""), *keys.positions("no key")] == []
+    assert one in keys and "a" * 32 not in keys and 3 not in keys
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, 2**62], "int64"),
+        ([1, 2**63], "string"),
+        ([1, 2.5], "double"),
+        ([2**60, 2.5], "string"),
+        ([True, False], "bool"),
+        ([True, 1], "string"),
+        (["a", None], "string"),
+        (["a", 1], "string"),
+        ([None, None], "null"),
+        ([None, 3], "int64"),
+        ([[1], [2, 3]], "list<element: int64>"),
+    ],
+)
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_the_types_of_a_parquet_file_do_not_depend_on_its_parts(values, kind, at_once, tmp_path, monkeypatch):
+    """Rows are converted a few at a time; texts where values have several types, or more than 64 bits."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(formats, "AT_ONCE", at_once)
+    records = [{**ROW, "width": value} for value in values]
+    path = tmp_path / "rows.parquet"
+    formats.write_parquet(path, [*records[0]], lambda: iter(records))
+    assert str(parquet.read_schema(path).field("width").type).replace("item", "element") == kind
+    texts = [None if value is None else str(value) for value in values]
+    assert [row["width"] for row in formats.read_parquet(path)] == (texts if kind == "string" else values)
 
 
 def test_lines_of_progress():
@@ -187,13 +271,13 @@ def test_rows_of_an_earlier_run(tmp_path):
         for key, row in rows[1:]:
             file.add(key, row)
         assert len(path.read_text().splitlines()) == 4
-        file.finish(reversed(rows))
+        file.finish(lambda: reversed(rows))
     assert [line.split('"')[3] for line in path.read_text().splitlines()] == ["d", "c", "b", "a"]
-    assert RowFile(path, ["width"], ["macs"]).earlier() == {
-        "k4": ModelRow("d", {"macs": None}, "partial"),
-        "k1": ModelRow("a", {"macs": 3}, "complete"),
-    }
-    assert RowFile(path, ["width"], ["flops"]).earlier() == {}
+    assert [*RowFile(path, ["width"], ["macs"]).earlier()] == [
+        ("k4", ModelRow("d", {"macs": None}, "partial")),
+        ("k1", ModelRow("a", {"macs": 3}, "complete")),
+    ]
+    assert [*RowFile(path, ["width"], ["flops"]).earlier()] == []
     with pytest.raises(ValueError, match="argument 'key' has the name of a column"):
         RowFile(path, ["key"], ["macs"])
 
