@@ -404,7 +404,7 @@ def run_fit(args: argparse.Namespace) -> int:
     try:
         verdict = _verdict(args)
     except MissingInputsError as error:
-        print_message(f"costcore: {args.model}: {missing_inputs(error)}")
+        print_message(f"costcore: {args.model}: {missing_inputs(error, args)}")
         return CODES[None]
     except (CostError, OSError) as error:
         print_message(f"costcore: {error}")
@@ -620,4 +620,4 @@ def _plans(args: argparse.Namespace) -> Plans:
                 **({} if args.attention == "all" else {"attention": args.attention}),
             )
         except MissingInputsError as error:
-            raise CostError(f"{args.model}: {missing_inputs(error)}") from error
+            raise CostError(f"{args.model}: {missing_inputs(error, args)}") from error
