@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import warnings
 from collections.abc import Iterator, Mapping
@@ -110,7 +111,7 @@ def _distribution(args: argparse.Namespace) -> dict[str, Any]:
         raise ValueError("--mesh and --plan need each other: the processes, and how the model is distributed over them")
     if args.mesh is None:
         return {}
-    return {"mesh": mesh_of(args.mesh), "plan": load_object(args.plan) if ":" in args.plan else args.plan}
+    return {"mesh": mesh_of(args.mesh), "plan": load_object(args.plan) if re.search("[:.]", args.plan) else args.plan}
 
 
 def record_needed(args: argparse.Namespace, needs: Mapping[str, Any], target: str = "") -> None:

@@ -351,6 +351,27 @@ def test_a_target_of_another_form_lists_the_forms(target, end, capsys):
     assert error.endswith(f"{end}\n")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        ("net", "'net.py:make' or 'net.py:gate'?"),
+        ("time net --device l4", "'net.py:make' or 'net.py:gate'?"),
+        ("MODEL --calculator net.gate", "net.py:gate?"),
+        ("MODEL --calculator net.py.gate", "net.py:gate?"),
+        ("MODEL --calculator net.py", "net.py:make or net.py:gate?"),
+        ("MODEL --calculator nets.models.gate", "nets.models:gate?"),
+        ("MODEL --mesh dp=2 --plan net.gate", "net.py:gate?"),
+    ],
+)
+def test_the_form_of_code_is_suggested(model, tmp_path, monkeypatch, capsys, arguments, meant):
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text("def make():\n    return None\n\ndef gate():\n    pass\n")
+    with pytest.raises(SystemExit) as left:
+        main([*arguments.replace("MODEL", f"{model}:small").split(), "--input", "1x8"])
+    assert left.value.code == 2
+    assert capsys.readouterr().err.endswith(f"Did you mean {meant}\n")
+
+
 def test_the_package_that_reads_a_file_is_named(capsys):
     with pytest.raises(SystemExit):
         main(["net.tflite"])
