@@ -368,6 +368,8 @@ def _columns(texts: Sequence[str], view: str) -> list[str]:
     by_name = {"default": sets.DEFAULT, "percent": percent, "all": sets.ALL}
     columns = [*dict.fromkeys(column for name in names for column in by_name.get(name, [name]))]
     _check_columns(view, columns)
+    if "params" in names and "n_params" not in columns:
+        print_message("costcore: params are the settings of operators; --columns n_params counts parameters")
     return columns
 
 

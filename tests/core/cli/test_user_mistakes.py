@@ -372,6 +372,22 @@ def test_the_form_of_code_is_suggested(model, tmp_path, monkeypatch, capsys, arg
     assert capsys.readouterr().err.endswith(f"Did you mean {meant}\n")
 
 
+@pytest.mark.parametrize("command", [["--calls"], ["--tree"]])
+def test_params_are_settings_and_n_params_counts(model, capsys, command):
+    assert main([f"{model}:small", "--input", "1x3", *command, "--columns", "params"]) == 0
+    out, err = capsys.readouterr()
+    assert "Attributes" in out
+    assert err == "costcore: params are the settings of operators; --columns n_params counts parameters\n"
+    assert main([f"{model}:small", "--input", "1x3", *command, "--columns", "params,n_params"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_number_is_suggested_for_params(model, capsys):
+    with pytest.raises(SystemExit):
+        main(["table", f"{model}:small", "--input", "1x3", "--columns", "params"])
+    assert capsys.readouterr().err.endswith("is text (expected a number, such as macs). Did you mean 'n_params'?\n")
+
+
 def test_the_package_that_reads_a_file_is_named(capsys):
     with pytest.raises(SystemExit):
         main(["net.tflite"])
