@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
@@ -115,13 +115,19 @@ class MissingInputsError(CostError):
     Attributes:
         takes: the inputs of the model, as a sentence.
         example: inputs that work; None if none were found.
+        names: the names of the required inputs, if they are known.
     """
 
-    def __init__(self, takes: str, example: Any = None) -> None:
+    def __init__(self, takes: str, example: Any = None, names: Sequence[str] = ()) -> None:
         self.takes = takes
         self.example = example
-        call = f"estimate(model, {example!r})".replace("Tensor(", "costcore.Tensor(") if example is not None else ""
-        super().__init__(f"the model needs inputs. {takes}" + (f" For example {call}." if call else ""))
+        self.names = tuple(names)
+        hint = ""
+        if example is not None:
+            hint = f" For example estimate(model, {example!r}).".replace("Tensor(", "costcore.Tensor(")
+        elif len(self.names) > 1:
+            hint = f" Pass them by name, estimate(model, {{{', '.join(f'{name!r}: …' for name in self.names)}}})."
+        super().__init__(f"the model needs inputs. {takes}{hint}")
 
 
 class UnknownOptionError(TypeError):

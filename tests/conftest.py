@@ -11,7 +11,8 @@ import pytest
 from tests.frameworks import VARIABLE, available, missing
 from tests.registered import specs
 
-os.environ.pop("FORCE_COLOR", None)  # of runners whose logs show colors: golden files have none
+for name in ("FORCE_COLOR", "COLUMNS"):  # of runners whose logs show colors, or are wide: golden files are neither
+    os.environ.pop(name, None)
 
 GOLDEN = Path(__file__).parent / "golden"
 

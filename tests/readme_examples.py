@@ -80,7 +80,7 @@ def _shell(command: str, folder: Path) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        env={"PYTHONPATH": str(README.parent), "PATH": "", "COLUMNS": "120"},
+        env={"PYTHONPATH": str(README.parent), "PATH": ""},
         check=False,
     )
     return (done.stdout + done.stderr).replace(f"{folder}{os.sep}", "")

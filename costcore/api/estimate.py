@@ -646,8 +646,11 @@ def load_object(target: str) -> Any:
 
     Raises:
         CostError: if the code cannot be found or fails, or has no such name.
+        ValueError: if ``target`` has another form.
     """
     source, _, name = target.rpartition(":")
+    if not (source and name):
+        raise ValueError(_without_name(target))
     _check_readable(source)
     libraries = [prefix for spec in specs().values() for prefix in spec.libraries]
     near = did_you_mean([source], libraries)
@@ -659,6 +662,18 @@ def load_object(target: str) -> Any:
             raise CostError(f"{source} has no attribute {name!r}; {_names_in(module, name)}{near}")
         found = getattr(found, attribute)
     return found
+
+
+def _without_name(target: str) -> str:
+    # ``net.gate`` or ``net.py.gate`` for ``net.py:gate``
+    module, _, name = target.removesuffix(":").rpartition(".")
+    path = target if name == "py" else f"{module.removesuffix('.py').replace('.', '/')}.py"
+    if is_file(path):
+        near = f"{path}:{name}" if name != "py" else " or ".join(targets_in(path)[:MAX_NAMES])
+    else:
+        near = f"{module}:{name}" if module else ""
+    hint = f". Did you mean {near}?" if near else ""
+    return f"{short_repr(target)} is not FILE.py:NAME or package.module:NAME{hint}"
 
 
 def _is_model_itself(function: Any) -> bool:
@@ -724,7 +739,9 @@ def check_target(target: str) -> None:
     module, _, factory = target.rpartition(".")
     is_dotted = all(part.isidentifier() for part in target.split(".")) and module
     near = [f"{module}:{factory}"] if is_dotted else []
-    if target.isidentifier():
+    if in_file := targets_in(f"{target}.py"):
+        near = in_file[:MAX_NAMES]
+    elif target.isidentifier():
         near = [f"{prefix}:{target}" for spec in specs().values() for prefix in spec.libraries]
     hint = f". Did you mean {' or '.join(map(repr, near))}?" if near else ""
     message = (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -109,7 +111,7 @@ def _distribution(args: argparse.Namespace) -> dict[str, Any]:
         raise ValueError("--mesh and --plan need each other: the processes, and how the model is distributed over them")
     if args.mesh is None:
         return {}
-    return {"mesh": mesh_of(args.mesh), "plan": load_object(args.plan) if ":" in args.plan else args.plan}
+    return {"mesh": mesh_of(args.mesh), "plan": load_object(args.plan) if re.search("[:.]", args.plan) else args.plan}
 
 
 def record_needed(args: argparse.Namespace, needs: Mapping[str, Any], target: str = "") -> None:
@@ -167,7 +169,7 @@ def report_of(
         try:
             report = estimate(model, parsed, progress=progress, **options)
         except MissingInputsError as error:
-            raise CostError(f"{target}: {missing_inputs(error)}") from error
+            raise CostError(f"{target}: {missing_inputs(error, args)}") from error
         except UnknownOptionError as error:
             raise ValueError(unknown_options(target, error)) from error
         except CostError as error:
@@ -266,11 +268,15 @@ def inputs_or_default(inputs: Any, model: Any, target: str, is_quiet: bool = Fal
     return default.inputs
 
 
-def missing_inputs(error: MissingInputsError) -> str:
-    """Return the message for a model that needs inputs, with arguments that give them."""
-    some = "--input 1x3x224x224 for images" if error.example is None else input_arguments(error.example)
-    example = f" For example {some}"
-    return f"the model needs inputs. {error.takes}{example}"
+def missing_inputs(error: MissingInputsError, args: argparse.Namespace) -> str:
+    """Return the message for a model that needs inputs, with a command line that gives them."""
+    if error.example is not None:
+        example, what = input_arguments(error.example), ""
+    else:
+        names = error.names if len(error.names) > 1 else ()
+        example = " ".join(f"--input {name}=SHAPE" for name in names) or "--input SHAPE"
+        what = " (SHAPE: 1x3x224x224 for images, 1x128:int64 for tokens)"
+    return f"the model needs inputs. {error.takes} For example: {shlex.join(args.command_line)} {example}{what}"
 
 
 def unknown_options(target: str, error: UnknownOptionError) -> str:

@@ -495,7 +495,10 @@ def flag_of(option: str) -> str:
 
 
 def add_output(
-    parser: argparse.ArgumentParser, suffixes: Sequence[str] = RESULT_FILES, formats: Sequence[str] = ()
+    parser: argparse.ArgumentParser,
+    suffixes: Sequence[str] = RESULT_FILES,
+    formats: Sequence[str] = (),
+    action: type[argparse.Action] | None = None,
 ) -> None:
     """Add ``--format`` and ``--output``; each of ``suffixes`` selects the format of that name."""
     parser.add_argument(
@@ -504,7 +507,10 @@ def add_output(
         help="output format, with all rows; default: table, at most 40 lines",
     )
     parser.add_argument(
-        "--output", metavar="FILE", help=f"write to FILE, in the format of its suffix: {', '.join(suffixes)}"
+        "--output",
+        action=action or "store",
+        metavar="FILE",
+        help=f"write to FILE, in the format of its suffix: {', '.join(suffixes)}",
     )
 
 

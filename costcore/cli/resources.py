@@ -317,8 +317,8 @@ def run_memory(args: argparse.Namespace) -> int:
         )
     requested_mode(args)
     format_of(args, "table", RESULT_FILES)
-    memory, context, workspace = (parse_bytes(getattr(args, name), flag) for name, flag in TERMS.items())
-    limit = make_limit(memory, context, workspace, args.fragmentation, args.allocator)
+    _, context, workspace = (parse_bytes(getattr(args, name), flag) for name, flag in TERMS.items())
+    limit = make_limit(args.size, context, workspace, args.fragmentation, args.allocator)
     check_global_batch(args.global_batch, args.replicas)
     found = _fit(args, limit)
     write_result(found, args)
@@ -361,7 +361,7 @@ FIT_EXAMPLES = """examples:
 If an input dimension has a name, costcore also finds the largest batch that fits (PyTorch). If the model does not fit,
 it lists changes that would make it fit, each with its memory.
 
-exit codes: 0 it fits, 1 it does not, 2 unknown, model error or usage error"""
+exit codes: 0 it fits (with --methods a method), 1 it does not, 2 unknown, model error or usage error"""
 
 
 def fit_parser() -> argparse.ArgumentParser:
@@ -404,7 +404,7 @@ def run_fit(args: argparse.Namespace) -> int:
     try:
         verdict = _verdict(args)
     except MissingInputsError as error:
-        print_message(f"costcore: {args.model}: {missing_inputs(error)}")
+        print_message(f"costcore: {args.model}: {missing_inputs(error, args)}")
         return CODES[None]
     except (CostError, OSError) as error:
         print_message(f"costcore: {error}")
@@ -435,7 +435,8 @@ def _write_methods(args: argparse.Namespace) -> int:
             in_mode(model, name, TRAIN, True)
         found = finetuning(models, inputs, args.target, rank=rank, **terms)
     write_result(found, args)
-    return SUCCESS
+    words = {row.fits for row in found.rows}
+    return CODES[True if words & {"yes", "checkpointed"} else False if "no" in words else None]
 
 
 def _verdict(args: argparse.Namespace) -> FitResult:
@@ -620,4 +621,4 @@ def _plans(args: argparse.Namespace) -> Plans:
                 **({} if args.attention == "all" else {"attention": args.attention}),
             )
         except MissingInputsError as error:
-            raise CostError(f"{args.model}: {missing_inputs(error)}") from error
+            raise CostError(f"{args.model}: {missing_inputs(error, args)}") from error

@@ -16,6 +16,7 @@ from typing import IO, Any, cast
 from costcore.cli import COMPLETING, FAILURE, SUCCESS
 from costcore.cli.options import RESULT_FILES, SAVED, Parser, command_parser, format_of, parse_arguments
 from costcore.errors import CostError, import_problem
+from costcore.tables.renderers import COUNTS
 from costcore.tables.result import Result, model_of
 from costcore.text.output import HEIGHT, Screen, printable, save, save_output
 
@@ -138,24 +139,32 @@ def print_message(text: str) -> None:
 # Timer on a terminal for slow work.
 
 
-FIRST, EACH = 2.0, 0.5
-"""Seconds before anything is shown, and between two updates."""
+FIRST, EACH, EACH_LINE = 2.0, 0.5, 10.0
+"""Seconds before anything is shown, between two updates, and between two lines where no terminal is."""
 
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Show a label and the elapsed time on standard error, if that is a terminal and the work takes longer than 2 s."""
-    if not sys.stderr.isatty():
-        yield
-        return
+    """Show a label and the elapsed time on standard error, if the work takes longer than 2 s; in a log every 10 s."""
     ended = Event()
-    thread = Thread(target=_show, args=(what, ended), daemon=True)
+    show = _show if sys.stderr.isatty() else _write_lines
+    thread = Thread(target=show, args=(what, ended), daemon=True)
     thread.start()
     try:
         yield
     finally:
         ended.set()
         thread.join()
+
+
+def _write_lines(what: str, ended: Event) -> None:
+    stream, seconds = sys.stderr, EACH_LINE
+    while not ended.wait(EACH_LINE):
+        counts = "".join(
+            f", {done:,}{'' if n is None else f' of {n:,}'} {name}" for name, (done, n) in [*COUNTS.items()]
+        )
+        print(f"costcore: {what}: {seconds:.0f} s{counts}", file=stream, flush=True)
+        seconds += EACH_LINE
 
 
 def _show(what: str, ended: Event) -> None:

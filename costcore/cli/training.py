@@ -261,8 +261,13 @@ def _number(text: str | None, option: str) -> float | None:
     try:
         return float(text)
     except ValueError:
-        # B is a billion here, not bytes.
+        pass
+    try:  # B is a billion here, not bytes
         return parse_amount(re.sub(r"(?<=[0-9 ])B$", "G", text.upper()), option)
+    except ValueError:
+        typed = re.match(r"([0-9][0-9.,_]*)\s*([kmbgt])?", text.lower())
+        near = f". Did you mean '{typed[1].replace(',', '')}{(typed[2] or '').upper()}'?" if typed else ""
+        raise ValueError(f"{option} must be a number such as 2e12, 300B or 15.6T (got {text!r}){near}") from None
 
 
 def _share(text: str) -> float:
@@ -375,8 +380,15 @@ def serve_parser() -> argparse.ArgumentParser:
     parser.add_argument("--strict", action="store_true", help="exit with 1 if the report is partial or assumed")
     _add_requests(parser)
     add_python_path(parser)
-    add_output(parser)
+    add_output(parser, action=_FileOrTokens)
     return parser
+
+
+class _FileOrTokens(argparse.Action):
+    # ``--output 256`` are tokens, ``--output rates.csv`` is a file; both may be given.
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        is_number = re.fullmatch(r"[0-9][0-9,.]*[kKmM]?", values) is not None
+        setattr(namespace, "new_tokens" if is_number else self.dest, values)
 
 
 def _add_requests(parser: argparse.ArgumentParser) -> None:
@@ -416,8 +428,6 @@ def _add_requests(parser: argparse.ArgumentParser) -> None:
 @command(serve_parser)
 def run_serve(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    if args.output is not None and args.output.replace(",", "").isdecimal():
-        args.output, args.new_tokens = None, args.output
     if args.prompt is not None or args.new_tokens is not None:
         return _run_requests(args)
     _refuse(
@@ -450,8 +460,8 @@ def run_serve(args: argparse.Namespace) -> int:
 
 def _run_requests(args: argparse.Namespace) -> int:
     if args.prompt is None or args.new_tokens is None:
-        raise ValueError("--prompt needs --output N (or --new-tokens N), and the other way around")
-    _refuse(args, ("price",), "is not used with --prompt")
+        have, lack = ("--output N", "--prompt 1024") if args.prompt is None else ("--prompt", "--new-tokens 256")
+        raise ValueError(f"{have} needs the other length of a request too: add {lack}")
     _check(args)
     mesh = {} if args.mesh is None else mesh_of(args.mesh)
     if set(mesh) - {"tp", "ep"}:
@@ -465,6 +475,7 @@ def _run_requests(args: argparse.Namespace) -> int:
         "expert_ranks": mesh.get("ep", 1),
         **{name: getattr(args, name) for name in ("chunk", "cached", "link", "prefill_device", "memory", "share")},
         **{name: getattr(args, name) for name in ("ttft", "tpot")},
+        "price": parse_rate(args.price, "--price"),
     }
     devices = [find_device(name.strip()) for name in args.device.split(",")]
     if len(devices) > 1 and args.output is not None:

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from costcore._version import __version__
 from costcore.analyses.analysis import View, analyses, table_of_view
+from costcore.api.estimate import targets_in
 from costcore.api.hook import parse_dims, parse_inputs, parse_shapes
 from costcore.cli import SUCCESS
 from costcore.cli.commands import commands, description, short_help
@@ -367,6 +368,8 @@ def _columns(texts: Sequence[str], view: str) -> list[str]:
     by_name = {"default": sets.DEFAULT, "percent": percent, "all": sets.ALL}
     columns = [*dict.fromkeys(column for name in names for column in by_name.get(name, [name]))]
     _check_columns(view, columns)
+    if "params" in names and "n_params" not in columns:
+        print_message("costcore: params are the settings of operators; --columns n_params counts parameters")
     return columns
 
 
@@ -554,7 +557,7 @@ def main(argv: Sequence[str]) -> int:
         print(short_help())
         return SUCCESS
     parser = build_parser()
-    if argv and argv[0].isalpha() and not is_folder(argv[0]):
+    if argv and argv[0].isalpha() and not is_folder(argv[0]) and not targets_in(f"{argv[0]}.py"):
         known = sorted(commands())
         problem = f"{argv[0]!r} is not a model or a command (commands: {', '.join(known)})"
         libraries = " or ".join(f"{prefix}:{argv[0]}" for spec in specs().values() for prefix in spec.libraries)

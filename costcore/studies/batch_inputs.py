@@ -18,7 +18,7 @@ from costcore.analyses.sizes.capture import NamedInputs
 from costcore.errors import CostError, short_repr, unknown
 from costcore.ir import Layer, Tensor
 from costcore.reports.report import Report
-from costcore.text.amounts import parse_bytes, readable
+from costcore.text.amounts import in_thousands, parse_bytes, readable
 from costcore.trace.trace import has_names, with_tensors
 
 InputsOfBatch: TypeAlias = "Callable[[int], Any]"
@@ -155,6 +155,7 @@ class Limit:
         workspace: the workspace of kernels.
         fragmentation: the share of the peak that an allocator loses on top of it.
         allocator: one of :data:`ALLOCATORS`.
+        read: how the memory was read, if it was given as ``24 GB``; empty for others.
     """
 
     memory: int
@@ -162,6 +163,7 @@ class Limit:
     workspace: int
     fragmentation: Fraction
     allocator: str
+    read: str = ""
 
     @property
     def room(self) -> int:
@@ -187,6 +189,7 @@ class Limit:
         left = self.memory - self.context - self.workspace
         amounts = (readable(nbytes, "bytes", 2) for nbytes in (self.memory, self.context, self.workspace, left))
         memory, context, workspace, room = amounts
+        memory = f"{memory} ({self.read})" if self.read else memory
         share = f"fragmentation {float(100 * self.fragmentation):g} %"
         assumed = " (assumed)" if self.context == parse_bytes(CONTEXT, "context") else ""
         if left < 0:
@@ -228,7 +231,8 @@ def make_limit(
     share = Fraction(str(fragmentation))
     amounts = {"memory": memory, "context": context, "workspace": workspace}
     parsed = {name: parse_bytes(value, name) for name, value in amounts.items()}
-    return Limit(**parsed, fragmentation=share, allocator=allocator or "tensors")
+    read = in_thousands(memory).rpartition(", ")[0]
+    return Limit(**parsed, fragmentation=share, allocator=allocator or "tensors", read=read)
 
 
 # The largest batch that fits, found with few captures.

@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from costcore.errors import CostError, unknown
+from costcore.errors import CostError, did_you_mean, unknown
 from costcore.files import loads, read_toml
 from costcore.ledger.ledger import Ledger
 from costcore.ledger.modules import path_and_parents
@@ -24,7 +24,7 @@ from costcore.reports.report import Report
 from costcore.tables.answer import Content
 from costcore.tables.quantity import AMOUNTS, Quantity, is_quantity, needed_options, numbers, quantity
 from costcore.tables.result import Result, Table
-from costcore.text.amounts import duration, exact, parse_amount, parse_duration, parse_percent, readable
+from costcore.text.amounts import duration, exact, in_thousands, parse_amount, parse_duration, parse_percent, readable
 from costcore.text.output import Column, printable
 from costcore.trace.call import Call
 from costcore.trace.run import LEVELS
@@ -93,7 +93,7 @@ def _exceeded(target: LimitTarget, limit: Limit, costs: _Costs, baseline: _Costs
         yield Violation(str(target), reason=costs.why_unknown(limit))
         return
     if limit.most is not None:
-        most, reason = limit.most, ""
+        most, reason = limit.most, limit.read
     else:
         old = (0 if baseline is None else baseline.value(target, limit)) or 0
         most, reason = _increased(old, limit.increase or 0)
@@ -212,6 +212,7 @@ class Limit(NamedTuple):
         metric: the name of a quantity with numbers, see :func:`costcore.quantities`.
         most: the maximum value, of times in seconds; None if the increase is limited.
         increase: the maximum increase over the baseline, relative (:class:`fractions.Fraction`) or absolute (int).
+        read: how a size such as ``256 KB`` was read; empty for others.
     """
 
     scope: str
@@ -219,6 +220,7 @@ class Limit(NamedTuple):
     metric: str
     most: int | float | None = None
     increase: Fraction | int | float | None = None
+    read: str = ""
 
     def __str__(self) -> str:
         return self.scope if self.scope == "total" else f"{self.scope} {self.pattern!r}"
@@ -494,7 +496,8 @@ class _Reader:
                 yield from self._increases(scope, pattern, value, (*key_path, key))
             else:
                 limited = self._quantity(scope, key, (*key_path, key))
-                yield Limit(scope, pattern, limited.name, most=self._amount(value, limited, (*key_path, key)))
+                most, read = self._amount(value, limited, (*key_path, key)), in_thousands(value)
+                yield Limit(scope, pattern, limited.name, most=most, read=read)
 
     def _increases(self, scope: str, pattern: str, value: Any, key_path: tuple[str, ...]) -> Iterator[Limit]:
         by_metric = value if isinstance(value, Mapping) else dict.fromkeys(AMOUNTS, value)
@@ -520,7 +523,7 @@ class _Reader:
         except (ValueError, OSError) as error:
             raise self._error(key_path, str(error)) from error
         if not found.is_number:
-            raise self._error(key_path, f"{name} is text, which has no limit")
+            raise self._error(key_path, f"{name} is text, which has no limit{did_you_mean([name], numbers())}")
         if scope != "total" and found.is_of_run_only:
             raise self._error(key_path, f"{name} is known of the whole run only: limit it in [total]")
         return found

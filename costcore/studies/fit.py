@@ -41,7 +41,7 @@ from costcore.tables.html import section
 from costcore.tables.html import text as html_text
 from costcore.tables.pictures import Picture, Theme, filled_bars
 from costcore.tables.result import Result, Table
-from costcore.text.amounts import Formatted, parse_bytes, readable
+from costcore.text.amounts import Formatted, in_thousands, parse_bytes, readable
 from costcore.text.output import Column
 from costcore.trace.call import Call
 from costcore.trace.run import Dataflow, Value
@@ -224,7 +224,8 @@ def fit(
     if not aim.is_divided:
         least = "cuda" if _is_cuda(aim) and is_code else None
         taken = assumed if context is None else context
-        limit = make_limit(aim.memories["memory"], taken, workspace, fragmentation, least)
+        size = aim.name if in_thousands(aim.name) else aim.memories["memory"]
+        limit = make_limit(size, taken, workspace, fragmentation, least)
     attempts = Attempts(model, inputs, aim, limit, given, is_code, align)
     if is_code and not isinstance(model, Report) and has_names(with_tensors(inputs)):
         return _largest(attempts, suggestions)
@@ -293,6 +294,7 @@ def _verdict(attempts: Attempts, report: Report, needs: Needs, tries: bool) -> F
         notes += report.memory.notes
         notes += _dtypes(report, attempts.options.get("precision") == MIXED["precision"])
     notes += dict.fromkeys(f"assumed: {assumption.what}" for assumption in report.assumptions)
+    notes += [f"limit: {target.read}"] * bool(target.read and not attempts.limit)
     notes += _in_powers_of_two(needs, target)
     return FitResult(
         fits=not over,
@@ -334,12 +336,10 @@ def _dtypes(report: Report, is_mixed: bool) -> Iterator[str]:
 
 
 def _in_powers_of_two(needs: Needs, target: Target) -> Iterator[str]:
-    # Vendors of boards write KB for 1024 bytes; say so only if that decides.
-    over = needs.excess(target)
-    if target.binary and bool(over) != bool(needs.excess(replace(target, memories=target.binary))):
-        sizes = [name for name, nbytes in target.binary.items() if nbytes != target.memories[name] and name in over]
-        meant = " and ".join(f"{target.memories[name]:,} B of {name}, not {target.binary[name]:,} B" for name in sizes)
-        yield f"it fits if KB are 1,024 B, as vendors of boards mean them: {target.name} is read as {meant} (KiB)"
+    # Vendors of boards write KB for 1024 bytes, those of GPUs GB for 1024**3.
+    if target.binary and bool(needs.excess(target)) != bool(needs.excess(replace(target, memories=target.binary))):
+        again = re.sub(r"([KMGTkmgt])[Bb]\b", r"\1iB", target.name)
+        yield f"it fits if KB are 1,024 B, as vendors mean them: type {again!r}"
 
 
 def _planned(arena: Arena, target: Target) -> Iterator[str]:
@@ -682,13 +682,15 @@ class Target:
         name: its name.
         memories: bytes by memory, names of :data:`MEMORIES`; empty if the memory of a device is unknown.
         device: the device, if it is known.
-        binary: the memories of a microcontroller if KB and MB are powers of 1024; empty if none has such a unit.
+        binary: the memories if KB, MB and GB are powers of 1024; empty if none has such a unit.
+        read: how such sizes were read, ``sram 256 KB = 256,000 B, 256 KiB = 262,144 B``.
     """
 
     name: str
     memories: Mapping[str, int]
     device: Device | None = None
     binary: Mapping[str, int] = field(default_factory=dict)
+    read: str = ""
 
     @property
     def is_divided(self) -> bool:
@@ -731,7 +733,8 @@ def target_of(target: object) -> Target:
         near = [name for name in device_names() if name.endswith(target.strip())]
         raise ValueError(f"target {target} is {int(target):,} bytes. Did you mean {(near or [f'{target} GB'])[0]!r}?")
     if re.match(r"\s*[0-9]", target):
-        return Target(target.strip(), {"memory": parse_bytes(target, "target")})
+        memory = {"memory": parse_bytes(target, "target")}
+        return Target(target.strip(), memory, binary={"memory": _binary(target)} if in_thousands(target) else {})
     try:
         return _of_device(find_device(target))
     except CostError:  # of a file
@@ -748,17 +751,24 @@ def _of_device(device: Device) -> Target:
 def _divided(name: str, amounts: object) -> Target:
     found: dict[str, int] = {}
     binary: dict[str, int] = {}
+    read: list[str] = []
     for memory, amount in amounts:  # type: ignore[attr-defined]
         if memory not in MEMORIES:
             raise ValueError(unknown("memory", memory, MEMORIES))
         if memory in found:
             raise ValueError(f"target {name!r} states {memory} twice")
         found[memory] = parse_bytes(amount, memory)
-        in_binary = re.sub(r"([KMG])B$", r"\1iB", amount.strip()) if isinstance(amount, str) else amount
-        binary[memory] = parse_bytes(in_binary, memory)
+        binary[memory] = _binary(amount)
+        if how := in_thousands(amount):
+            read.append(f"{memory} {how}")
     if not found or (len(found) > 1 and "memory" in found):
         raise ValueError(f"target {name!r} must state either memory, or sram and flash")
-    return Target(name, found, binary=binary if binary != found and "memory" not in found else {})
+    return Target(name, found, binary=binary if binary != found else {}, read="; ".join(read))
+
+
+def _binary(amount: object) -> int:
+    typed = amount.upper().replace("IB", "iB").strip() if isinstance(amount, str) else amount
+    return parse_bytes(re.sub(r"([KMGT])B$", r"\1iB", typed) if isinstance(typed, str) else typed, "size")
 
 
 def _named_amounts(text: str, whole: str) -> Iterator[tuple[str, str]]:

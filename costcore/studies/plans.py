@@ -6,7 +6,7 @@ plans are captured to confirm that they fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, log
 from os import PathLike
@@ -199,7 +199,7 @@ def plan(
     if not fitting:
         tried = search.least(tried)
     left_out += [each for each in tried if not each.fits]
-    return Plans(tuple(fitting), tuple(left_out), chosen, limit, global_batch, run)
+    return Plans(tuple(fitting), tuple(left_out), chosen, limit, global_batch, run, dtype)
 
 
 def _published_run(
@@ -310,8 +310,13 @@ class _Search:
         fitting = sorted((each for each in tried if each.fits), key=self._order)
         left_out: list[Plan] = []
         certain: list[Plan] = []
-        while fitting and len(certain) < most:
-            made = self._try(fitting[0].setup, fitting.pop(0).memory)
+
+        def fastest() -> Iterator[Plan]:
+            while fitting and len(certain) < most:
+                yield fitting.pop(0)
+
+        for plan in progress(fastest(), "plans captured whole"):
+            made = self._try(plan.setup, plan.memory)
             (certain if made.fits else left_out).append(made)
         return sorted([*certain, *fitting], key=self._order), left_out
 
@@ -674,6 +679,7 @@ class Plans(Result):
         limit: the terms of its memory.
         global_batch: samples of a step.
         run: the model, to compare plans with published runs; None if there are none of such models and devices.
+        dtype: the dtype of products.
     """
 
     plans: tuple[Plan, ...]
@@ -682,6 +688,7 @@ class Plans(Result):
     limit: Limit
     global_batch: int
     run: WholeRun | None = None
+    dtype: str = "bfloat16"
 
     def __repr__(self) -> str:
         return f"<Plans: {len(self.plans)} of {len(self.plans) + len(self.left_out)} fit {self.device.name}>"
@@ -725,7 +732,7 @@ class Plans(Result):
         if self.is_by_runs:
             title = "Plans that fit, least expected time first"
         if self.plans:
-            remarks += [self._certainty(), TIMES, self._reason_of_order()]
+            remarks += [self._certainty(), TIMES, *self.device.describe_peak(self.dtype), self._reason_of_order()]
         else:
             columns, title = LEFT_OUT, "Plans that need the least"
             shown = tuple(sorted(self.left_out, key=lambda each: (each.memory is None, each.memory or 0)))

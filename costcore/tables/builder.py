@@ -252,6 +252,8 @@ def folded_tree(tree: Mapping[str, Any], compared: Iterable[str]) -> dict[str, A
 
 
 def _hashable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        value = [*value.items()]
     return tuple(map(_hashable, value)) if isinstance(value, (list, tuple)) else value
 
 

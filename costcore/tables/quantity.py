@@ -13,7 +13,7 @@ from math import fsum
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-from costcore.errors import CostError, short_repr, unknown
+from costcore.errors import CostError, did_you_mean, short_repr, unknown
 from costcore.ledger.ledger import Ledger, flops_of, memory, multiplied, nodes_by_call
 from costcore.numbers import expanded_sum, floor_div, maximum, share
 from costcore.plugins import cached, objects_from_plugins, with_plugin_hint
@@ -310,7 +310,7 @@ def numeric(name: str) -> Quantity:
         raise ValueError(with_plugin_hint(unknown("column", name, numbers())))
     found = quantity(name)
     if not found.is_number:
-        raise ValueError(f"column {name!r} is text (expected a number, such as macs)")
+        raise ValueError(f"column {name!r} is text (expected a number, such as macs){did_you_mean([name], numbers())}")
     return found
 
 

@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Sized
 from html import escape
 from typing import IO, Any, NamedTuple
 
@@ -449,13 +449,27 @@ def in_notebook() -> bool:
     return ask is not None and hasattr(ask(), "kernel")
 
 
+COUNTS: dict[str, tuple[int, int | None]] = {}
+"""How far the loops are that run where no bar is shown, by their description: items done, and of how many."""
+
+
+def _counted(items: Iterable[Any], description: str, total: int | None) -> Iterator[Any]:
+    n = len(items) if total is None and isinstance(items, Sized) else total
+    try:
+        for done, item in enumerate(items):
+            COUNTS[description] = done, n
+            yield item
+    finally:
+        COUNTS.pop(description, None)
+
+
 def progress(items: Iterable[Any], description: str, total: int | None = None, delay: float = 1.0) -> Any:
     """Show a progress bar on standard error, in a terminal or notebook, for work of more than ``delay`` seconds.
 
-    Returns the items; where there is a bar, it has ``set_postfix``.
+    Returns the items; where there is a bar, it has ``set_postfix``. Elsewhere :data:`COUNTS` has the number of items.
     """
     if not (sys.stderr.isatty() or in_notebook()):
-        return items
+        return _counted(items, description, total)
     from tqdm import tqdm
 
     return tqdm(items, desc=description, total=total, delay=delay, leave=False, file=sys.stderr)

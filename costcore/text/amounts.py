@@ -67,6 +67,15 @@ def parse_amount(value: object, name: str, kind: str = "flops") -> int:
     return int(Fraction(number.replace("_", "")) * base ** PREFIXES.index(prefix))
 
 
+def in_thousands(value: object) -> str:
+    """Return how a size with a prefix of 1000 is read, ``256 KB = 256,000 B, 256 KiB = 262,144 B``; else nothing."""
+    typed = re.fullmatch(r"([0-9._]+)\s*([KMGT])B", value.strip().upper()) if isinstance(value, str) else None
+    if typed is None:
+        return ""
+    each = (f"{typed[1]} {typed[2]}{unit}" for unit in ("B", "iB"))
+    return "{} = {:,} B, {} = {:,} B".format(*(part for text in each for part in (text, parse_bytes(text, "size"))))
+
+
 _COUNT = r"([0-9][0-9_,]*(?:\.[0-9]+)?(?:e[0-9]+)?)\s*([kmbgt]?)"
 
 _POWERS = {"": 0, "k": 1, "m": 2, "b": 3, "g": 3, "t": 4}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import re
 import shutil
 import sys
@@ -243,6 +244,9 @@ HEIGHT = 40
 WIDTH = 80
 """The width of a pipe or a file (characters)."""
 
+MOST_COLUMNS = 10_000
+"""A larger ``COLUMNS`` is an error."""
+
 NOT_TEXT = ("+", "|", "\x1b", "┏", "┃", "┡", "│", "└", "├", "╭", "╰")
 """The first characters of lines of tables: these are not wrapped, as tables fit themselves to :attr:`Screen.width`."""
 
@@ -253,7 +257,7 @@ class Screen(io.TextIOBase):
     In a pipe a sentence stays one line, so that programs find it.
 
     Attributes:
-        width: characters per line: that of the terminal, or :data:`WIDTH`.
+        width: characters per line: that of the terminal; in a pipe ``COLUMNS`` of the environment, or :data:`WIDTH`.
         is_cut: whether a table has shown only some of its rows; :meth:`finish` then says how to see all.
 
     Args:
@@ -266,7 +270,7 @@ class Screen(io.TextIOBase):
     def __init__(self, stream: IO[str], hint: str) -> None:
         super().__init__()
         self._stream, self._hint = stream, hint
-        self.width = shutil.get_terminal_size().columns if stream.isatty() else WIDTH
+        self.width = shutil.get_terminal_size().columns if stream.isatty() else _width_of_pipe()
         self._longest = self.width if stream.isatty() else sys.maxsize
         self.is_cut = False
         self._begun, self._lines, self._written = "", list[str](), 0
@@ -325,6 +329,11 @@ class Screen(io.TextIOBase):
         del self._lines[: len(shown)]
         self._written += len(shown)
         self._stream.flush()
+
+
+def _width_of_pipe() -> int:
+    given = os.environ.get("COLUMNS", "")
+    return int(given) if given.isdecimal() and 0 < int(given) < MOST_COLUMNS else WIDTH
 
 
 def wrapped(line: str, width: int) -> list[str]:

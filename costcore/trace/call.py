@@ -32,7 +32,8 @@ class Uncounted(Enum):
 
     NO_CALCULATOR = (
         "no calculator for {op!r}",
-        "see ignored_layers, or add one (calculators=… of estimate, add_custom_cost_calculator of a hook)",
+        "see ignored_layers, or add one (--calculator FILE.py:NAME, calculators=… of estimate, "
+        "add_custom_cost_calculator of a hook)",
     )
     NO_SHAPES = "no shapes for {op!r}", "the report's notes list the values whose shape is unknown"
     OTHER_THREADS = (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -68,10 +69,8 @@ class CallableModule(Module):
         """Call the function."""
         result = self.function(*args, **kwargs)
         if isinstance(result, Module):
-            name = name_of(self.function)
             raise CostError(
-                f"{name} returned a model, {type(result).__name__}. Pass the model, or on the command line its "
-                f"arguments, {name}(width=8)"
+                f"{name_of(self.function)} returned a model, {type(result).__name__}: {how_to_call(self.function)}"
             )
         return result
 
@@ -128,6 +127,21 @@ def name_of(function: Any) -> str:
     function = _innermost(function)
     name = getattr(function, "__qualname__", type(function).__name__)
     return str(name).rpartition("<locals>.")[2].replace("<lambda>", "lambda")
+
+
+def how_to_call(function: Any) -> str:
+    """Return how to pass the result of a factory with arguments, in Python and on the command line."""
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+        needed = [f"{p.name}=…" for p in parameters if p.default is p.empty and p.kind not in kinds]
+    except ValueError:  # a function without a signature
+        needed = ["…"]
+    call = f"{name_of(function)}({', '.join(needed)})"
+    module = str(getattr(function, "__module__", ""))
+    code = getattr(_innermost(function), "__code__", None)
+    source = module if "." in module or code is None else Path(code.co_filename).name
+    return f"pass its result, {call}; on the command line '{source}:{call}'"
 
 
 def _innermost(function: Any) -> Any:

@@ -21,7 +21,7 @@ from torch.nn import Module
 from costcore.errors import CostError, MissingInputsError
 from costcore.ir import Tensor as IrTensor
 
-from .callables import Model
+from .callables import CallableModule, Model, how_to_call, name_of
 from .capture.context import failed_module
 from .meta.values import all_tensors
 from .operators.checks import DtypeMismatchError, OperandShapeError
@@ -97,7 +97,7 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
         if self._missed:
             return f"; {missed_values(self._model, self._missed)}"
         if isinstance(error, TypeError) and text.startswith(f"{type(self._model).__name__}.forward() "):
-            return f"; {takes(Model(self._model))}"
+            return f"; {takes(Model(self._model))}{self._by_name(text)}"
         missing = re.match(r"(\w+)\(\) missing \d+ required positional arguments?: '(\w+)'", text)
         if isinstance(error, TypeError) and missing and missing[1] == type(self._model).__name__:
             name, argument = missing.groups()
@@ -110,6 +110,9 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
             return f"; {REAL_RUN} on a machine with that device, or make the model use the device of its input"
         if isinstance(error, DtypeMismatchError) or re.search(_DTYPES_DIFFER, text):
             return self._cast(getattr(error, "dtypes", ()))
+        is_own = isinstance(self._model, CallableModule) and not self._model._modules
+        if is_own and isinstance(error, (TypeError, ValueError)):  # a factory computes with numbers, not tensors
+            return f"; if {name_of(self._model.function)} builds the model, {how_to_call(self._model.function)}"
         model = Model(self._model)
         if not self._inputs and any(p.default is None for p in _signature(model).parameters.values()):
             return f"; no input was passed. {takes(model)}"
@@ -123,6 +126,21 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
             if _needs_data(error)
             else ""
         )
+
+    def _by_name(self, text: str) -> str:
+        # The inputs that were passed, and the missing ones, as arguments of the command line.
+        missing = re.findall(r"'(\w+)'", text) if " missing " in text else []
+        required = _required(Model(self._model))
+        passed = [name for name in required if name not in missing]
+        if not missing or len(passed) != len(self._inputs):
+            return ""
+        shapes = dict.fromkeys(required, "SHAPE")
+        for name, x in zip(passed, self._inputs, strict=True):
+            if isinstance(x, Tensor):
+                dtype = f":{dtype_name(x.dtype)}" if x.dtype is not torch.float32 else ""
+                shapes[name] = ("x".join(map(str, x.shape)) or "scalar") + dtype
+        named = " ".join(f"--input {name}={shape}" for name, shape in shapes.items())
+        return f". Pass all by name, as on the command line: {named}"
 
     def _is_default(self) -> bool:
         from .libraries import hugging_face_inputs
@@ -219,7 +237,10 @@ def missing_inputs(model: Model, runs: Callable[[Any], bool]) -> MissingInputsEr
     usual = default_inputs(model.module) if model.function is None else None
     candidates = (usual.inputs,) if usual is not None else islice(_candidates(model), MAX_ATTEMPTS)
     example = next((inputs for inputs in candidates if runs(inputs)), None)
-    return MissingInputsError(f"{takes(model)}.", example)
+    function = model.function
+    is_own = example is None and isinstance(model.module, CallableModule) and not model.module._modules
+    factory = f" If {model.name} builds the model, {how_to_call(function)}." if is_own else ""
+    return MissingInputsError(f"{takes(model)}.{factory}", example, _required(model))
 
 
 def takes(model: Model) -> str:
@@ -230,12 +251,17 @@ def takes(model: Model) -> str:
     return f"{model.name} takes {', '.join(names)}"
 
 
+def _required(model: Model) -> list[str]:
+    parameters = _signature(model).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+
+
 def _candidates(model: Model) -> Iterator[Any]:
     # The likeliest inputs come first.
-    parameters = _signature(model).parameters.values()
-    required = [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    required = _required(model)
+    is_keyword = any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in _signature(model).parameters.values())
     for first in dict.fromkeys(_first_inputs(model.module)):
-        if len(required) == 1:
+        if len(required) == 1 and not is_keyword:
             yield first
             continue
         integers = _WORDS if not isinstance(first, IrTensor) else first

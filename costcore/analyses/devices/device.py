@@ -175,6 +175,21 @@ class Device:
         equal = [printed[name] for name in (dtype, *rates) if name in printed and rates[name] == rates[dtype]]
         return 1e12 * (equal[0] if equal else rates[dtype])
 
+    def describe_peak(self, dtype: str, *, is_printed: bool = False) -> list[str]:
+        """Return a line on which of two peaks is used: at the highest clock, or printed; none if they agree."""
+        highest = self.matrix_rate(dtype) or self.vector_rate(dtype)
+        printed = self.printed_rate("matrix", dtype) or self.printed_rate("vector", dtype)
+        if not highest or not printed or highest == printed:
+            return []
+        clock, sheet = (f"{rate / 1e12:,.1f} TFLOP/s" for rate in (highest, printed))
+        used, why = (clock, f"at its highest clock, so that bounds hold; MFU is of the printed {sheet}")
+        if is_printed:
+            used, why = (
+                sheet,
+                f"as its data sheet and papers on MFU; bounds of time use {clock}, at the highest clock",
+            )
+        return [f"peak of {self.name}: {used} ({dtype}), {why}"]
+
     def special_rate(self, dtype: str) -> float:
         """Return the evaluations per second of the special function unit; 0 if there is none."""
         return _packed_rate(self.peak.get("special", {}), dtype) or 0.0

@@ -15,8 +15,8 @@ from os import PathLike
 from typing import IO, Any
 
 from costcore.analyses.analysis import ReportLike
-from costcore.analyses.devices.device import Device
-from costcore.analyses.timing.bound import MARGIN, MEMORY, OBSERVED, GroupTime
+from costcore.analyses.devices.device import TF32, Device
+from costcore.analyses.timing.bound import CONVOLUTIONS, MARGIN, MEMORY, OBSERVED, GroupTime, may_round, product_dtype
 from costcore.analyses.timing.calibrated import plus_minus
 from costcore.analyses.timing.roofline import (
     MOST_DRAWN,
@@ -31,7 +31,7 @@ from costcore.analyses.timing.roofline import (
     shapes,
     spots_of,
 )
-from costcore.analyses.timing.times import Times, times_of
+from costcore.analyses.timing.times import TF32_OPERATORS, Times, times_of
 from costcore.errors import CostError
 from costcore.ledger.ledger import flops_of, remarks
 from costcore.tables.answer import Content, Figure
@@ -466,7 +466,7 @@ def comparison_remarks(times: Sequence[TimeReport]) -> list[str]:
     lines = [MEANING.format(fusion=FUSIONS[first.fusion], device="the device")]
     if any(time.seconds is None for time in times):
         lines.append(UNCALIBRATED)
-    lines += [line for time in times for line in unknown_rates(time)]
+    lines += [line for time in times for line in (*float32_products(time), *unknown_rates(time))]
     return [*dict.fromkeys(lines), *remarks(first.trace)]
 
 
@@ -536,7 +536,28 @@ def time_remarks(report: Times) -> list[str]:
     meant, *whole_run = meaning(report)
     lines = [meant, *([UNCALIBRATED] if report.calibrated is None else report.calibrated.remarks), *whole_run]
     lines += communication_lines(report)
-    return [*lines, *unknown_rates(report), *remarks(report.trace)]
+    return [*lines, *float32_products(report), *unknown_rates(report), *remarks(report.trace)]
+
+
+def float32_products(report: Times) -> list[str]:
+    """Return a line on which products of float32 are timed in TF32, on a device that has it."""
+    if TF32 not in report.device.peak.get("matrix", {}):
+        return []
+    found: dict[bool, dict[str, None]] = {}
+    for group in report.groups:
+        for call, cost in zip(group.calls, group.costs(), strict=True):
+            if cost.macs and product_dtype(call.layer) == "float32":
+                family = "convolutions" if call.layer.op in CONVOLUTIONS else "matrix products"
+                found.setdefault(may_round(call.layer, report.tf32), {})[family] = None
+    if not found:
+        return []
+    parts = [
+        f"{' and '.join(found[rounds])} in {'TF32' if rounds else 'float32'}"
+        for rounds in (True, False)
+        if rounds in found
+    ]
+    other = "none" if report.tf32 == TF32_OPERATORS else ",".join(TF32_OPERATORS)
+    return [f"float32: {', '.join(parts)} (default: as the framework allows). Otherwise --tf32 {other}"]
 
 
 def meaning(report: Times) -> list[str]:

@@ -24,7 +24,7 @@ from costcore.registry import needed_ability
 from costcore.studies.serving.cached_model import Blocks, CachedModel, CachedPart, ExpertLayers, Latent, Parameter
 from costcore.studies.serving.passes import SHAPES, WAYS, Point, Runs
 from costcore.studies.serving.phase import CACHES, Phase, Speculation
-from costcore.studies.serving.requests import RequestRates, Setup, request_rates, requests_of
+from costcore.studies.serving.requests import RequestRates, Setup, peak_notes, request_rates, requests_of
 from costcore.studies.serving.tallies import StoredWeight, Tallies, Widths
 from costcore.tables.answer import Content, Figure
 from costcore.tables.html import section, text
@@ -320,6 +320,7 @@ class ServingReport(Result):
         share: float = 0.9,
         ttft: float | str | None = None,
         tpot: float | str | None = None,
+        price: float | None = None,
     ) -> RequestRates:
         """Return time to the first token, time per token and request rate of a server, by batch.
 
@@ -347,6 +348,8 @@ class ServingReport(Result):
             share: the part of the memory that weights and caches may take.
             ttft: maximum time to the first token, in seconds or as ``"500 ms"``, for the largest request rate.
             tpot: maximum time per output token.
+            price: the price of one device for an hour, in any currency. A token of a prompt costs its share of the
+                seconds of prefills, and a token of output that of decode steps.
 
         Raises:
             TypeError, ValueError: if an argument is invalid.
@@ -369,6 +372,7 @@ class ServingReport(Result):
             prefill_device=None if prefill_device is None else find_device(prefill_device),
             drafts=0 if draft is None else drafts,
             acceptance=_checked_draft(drafts, acceptance),
+            price=price,
         )
         return request_rates(
             *(self, found, setup, batches),
@@ -680,6 +684,7 @@ def _cells(row: Row) -> dict[str, Any]:
 def remarks(serving: ServingReport, phases: Sequence[Phase], devices: Sequence[Device]) -> list[str]:
     """Return the remarks on the figures of a table, without repetition."""
     found = [text for device in devices for phase in phases for text in phase.time(device).remarks]
+    found += [line for device in devices for line in peak_notes(device, serving.compute_dtype)]
     found.append(f"weights {serving.weight_bytes / 1e9:.2f} GB, cache {serving.kv_bytes_per_token} bytes per token")
     most, longest = serving.most_tokens, max(phase.context for phase in phases)
     if most is not None and longest > most:

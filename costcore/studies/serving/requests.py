@@ -144,6 +144,10 @@ class Rate(NamedTuple):
         decoding: sequences that decode at a time; fewer than ``batch`` if chunks of prompts cannot feed more.
         exchanged: bytes that a device sends per decode step in all-to-alls (dispatch and combine); None without.
         prefill_devices: prefill devices per decode device; None if one does both.
+        price_per_million_input: the price of a million tokens of prompts at least; None without a price of the device,
+            and with chunks, whose steps serve both.
+        price_per_million_output: the price of a million output tokens at least; likewise.
+        price_per_million: the price of a million tokens of both kinds, as requests have them, at least.
     """
 
     batch: int
@@ -155,6 +159,9 @@ class Rate(NamedTuple):
     decoding: float | None = None
     exchanged: int | None = None
     prefill_devices: float | None = None
+    price_per_million_input: float | None = None
+    price_per_million_output: float | None = None
+    price_per_million: float | None = None
 
     @property
     def fits(self) -> bool:
@@ -175,6 +182,7 @@ class Setup(NamedTuple):
         prefill_device: a device that runs prompts alone; None: one device does both.
         drafts: tokens that a draft model proposes in every step; 0 without one.
         acceptance: probability that a draft is accepted, independently of the others.
+        price: the price of one device for an hour, in any currency; None if unknown.
     """
 
     requests: Sequence[Request]
@@ -186,6 +194,7 @@ class Setup(NamedTuple):
     prefill_device: Device | None = None
     drafts: int = 0
     acceptance: float = 0.0
+    price: float | None = None
 
     @property
     def devices(self) -> int:
@@ -251,7 +260,10 @@ class RequestRates(Result):
         columns = [column for column in COLUMNS if column.key in has or column.key not in OPTIONAL]
         if all(row.decoding in (None, row.batch) for row in self.rows):
             columns = [column for column in columns if column.key != "decoding"]
-        rows, dropped = [*map(_cells, self.rows)], ("request_seconds", "decoding")
+        rows, dropped = (
+            [*map(_cells, self.rows)],
+            ("request_seconds", "decoding", "price_per_million", "tokens_per_second", "exchanged"),
+        )
         times = [seconds for row in self.rows for seconds in (row.ttft_seconds, row.tpot_seconds) if seconds]
         digits = 1 if min(times, default=1) >= 0.001 else 3
         table = Table("By batch", columns, rows, n_digits=digits, dropped_first=dropped)
@@ -283,11 +295,17 @@ COLUMNS = (
     Column("tokens_per_second", "Tokens/s, at most", "ratio", "bound"),
     Column("exchanged", "All-to-all", "bytes"),
     *(Column("decoding", "Decoding", "ratio"), Column("prefill_devices", "Prefill devices", "ratio")),
+    Column("price_per_million_input", "1M input", "ratio", "bound"),
+    Column("price_per_million_output", "1M output", "ratio", "bound"),
+    Column("price_per_million", "1M of both", "ratio", "bound"),
 )
 
-OPTIONAL = ("decoding", "exchanged", "prefill_devices", "tpot_seconds")
+PRICES = ("price_per_million_input", "price_per_million_output", "price_per_million")
+
+OPTIONAL = ("decoding", "exchanged", "prefill_devices", "tpot_seconds", *PRICES)
 
 DIGITS = {"requests_per_second": 2, "tokens_per_second": 0, "decoding": 1, "prefill_devices": 2}
+DIGITS |= dict.fromkeys(PRICES, 4)
 """Digits after the decimal point of rates."""
 
 
@@ -345,6 +363,16 @@ def request_rates(
     return RequestRates(
         serving.name, server.device.name, setup, rows, fits, best, limits, server.notes, *server.of_device
     )
+
+
+def peak_notes(device: Device, dtype: str) -> list[str]:
+    """Return the remarks on the peak of products: which it is, and that a matrix engine stays idle in float32."""
+    if dtype == "float32" and device.matrix_rate(dtype) is None and device.matrix_rate("bfloat16"):
+        return [
+            f"products in float32, as the model has them, leave the matrix engine of {device.name} idle: "
+            "--dtype bfloat16"
+        ]
+    return device.describe_peak(dtype)
 
 
 def _is_within(value: float | None, limit: float | None) -> bool:
@@ -434,6 +462,13 @@ class Server:
             "no queue: the next request begins as one ends; "
             + (f"{chunk:,} tokens of prompts run with every step" if chunk else "prompts run whole, one at a time"),
         ]
+        step = self._serving.decode(batch=1, context=1, tokens=1, latent=self._latent)
+        found += peak_notes(self.device, step.compute_dtype)
+        if self._setup.price is not None:
+            how = "a token of a prompt has its share of the seconds of prefills, one of output that of decode steps"
+            if chunk:
+                how = "every token has the same, as steps with chunks serve prompts and output"
+            found.append(f"prices of 1M tokens are minimums, at {self._setup.price:g} an hour for every device: {how}")
         if self._serving.scores_all:
             found.append(f"{self._serving.name} computes logits for all tokens of a prompt, not for the last alone")
         if self._experts is not None:
@@ -556,9 +591,10 @@ class Server:
         # One cycle finishes a batch of requests; each prefill stalls the decoding of the others.
         prefill = sum(float(each.share) * self._prefill(each) for each in self._setup.requests)
         decode = self._steps * self._decode(batch) if self._steps else 0.0
-        cycle = ceil(batch / self._setup.replicas) * prefill + decode
+        prefills = ceil(batch / self._setup.replicas) * prefill
+        cycle = prefills + decode
         tpot = (cycle - prefill) / float(self._tokens) if self._tokens else None
-        return self._row(batch, prefill, tpot, batch / cycle)
+        return self._row(batch, prefill, tpot, batch / cycle, prompt_and_output=(prefills / batch, decode / batch))
 
     def _chunked(self, batch: int) -> Rate:
         chunk, steps = self._chunk(), self._steps
@@ -591,13 +627,23 @@ class Server:
             raise ValueError("with one token of output nothing is decoded: leave out the device for prefill")
         step = self._decode(batch)
         rate = batch / (steps * step)
-        return self._row(batch, ttft, self._per_token(step), rate)._replace(prefill_devices=rate * prefill)
+        row = self._row(batch, ttft, self._per_token(step), rate, prompt_and_output=(prefill, 1 / rate))
+        return row._replace(prefill_devices=rate * prefill)
 
     def _per_token(self, step: float) -> float:
         return step / self._setup.tokens_per_step
 
-    def _row(self, batch: int, ttft: float, tpot: float | None, rate: float, decoding: float | None = None) -> Rate:
+    def _row(
+        self,
+        batch: int,
+        ttft: float,
+        tpot: float | None,
+        rate: float,
+        decoding: float | None = None,
+        prompt_and_output: tuple[float, float] | None = None,
+    ) -> Rate:
         return Rate(
+            **self._prices(rate, prompt_and_output),
             batch=batch,
             ttft_seconds=ttft,
             tpot_seconds=tpot,
@@ -607,6 +653,18 @@ class Server:
             decoding=decoding,
             exchanged=self._exchanged_by_step(batch),
         )
+
+    def _prices(self, rate: float, seconds: tuple[float, float] | None) -> dict[str, float]:
+        # The devices are paid for the seconds that a request takes of them; steps with chunks are not divided.
+        if self._setup.price is None:
+            return {}
+        of_second = self._setup.price * self._setup.devices / 3600
+        prompt = float(sum(each.share * each.prompt for each in self._setup.requests))
+        tokens = {PRICES[0]: prompt, PRICES[1]: float(self._output), PRICES[2]: prompt + float(self._output)}
+        spent = {PRICES[2]: 1 / rate}
+        if seconds is not None:
+            spent = dict(zip(PRICES, (*seconds, sum(seconds)), strict=True))
+        return {name: 1e6 * of_second * each / tokens[name] for name, each in spent.items()}
 
     def _exchanged_by_step(self, batch: int) -> int | None:
         if self._experts is None:

@@ -384,8 +384,8 @@ def answer_of(
     found = crossings(ledger.counts, base_flops)
     if all_thresholds or _is_near(found, max(ledger.counts.values()) + (base_flops or 0)):
         tables.append(_thresholds(found, base_flops))
-    figures = [*_figures(ledger, step_seconds, rates), *_published_figures(ledger, published)]
-    return Content(title, figures, tables, [*_remarks(ledger)])
+    figures = [*_figures(ledger, step_seconds, rates, published), *_published_figures(ledger, published, rates)]
+    return Content(title, figures, tables, [*_remarks(ledger), *_off_published(published, rates)])
 
 
 def answered(
@@ -416,7 +416,9 @@ def flops(amount: float) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
-def _figures(ledger: LedgerData, step_seconds: Mapping[str, float], rates: Rates) -> Iterator[Figure]:
+def _figures(
+    ledger: LedgerData, step_seconds: Mapping[str, float], rates: Rates, published: Expected | None
+) -> Iterator[Figure]:
     yield _figure("model_flops", "Model FLOPs", ledger.model_flops)
     yield _figure("hardware_flops", "Hardware FLOPs", ledger.hardware_flops)
     others = {name: amount for name, amount in ledger.counts.items() if name not in (HARDWARE, NAMES[ledger.pairs])}
@@ -438,8 +440,10 @@ def _figures(ledger: LedgerData, step_seconds: Mapping[str, float], rates: Rates
                 shown = Formatted(share, f"{100 * share:.1f} %")
                 yield Figure(name, name.upper(), shown, "ratio", f"of {of} FLOPs", "measured")
         days = ledger.days(rates.mfu, step_seconds)
-        on = f"on {ledger.devices:,} x {ledger.peak / 1e12:,.1f} TFLOP/s ({ledger.dtype}, dense)"
-        because = f"{_at(ledger, step_seconds, rates)} {on}"
+        of_peak = f"{ledger.dtype}, dense{', printed' * (ledger.device is not None)}"
+        on = f"on {ledger.devices:,} x {ledger.peak / 1e12:,.1f} TFLOP/s ({of_peak})"
+        far = _side(published, rates)
+        because = f"{_at(ledger, step_seconds, rates)}{f', {far} published runs,' if far else ''} {on}"
         yield Figure("days", "Time", Formatted(days, _in_days(days)), "ratio", because)
         hours = 24 * days * ledger.devices
         yield Figure("device_hours", "Devices", Formatted(hours, f"{hours:,.2f} {ledger.device_hours_name}"), "ratio")
@@ -459,7 +463,7 @@ def _published(ledger: LedgerData) -> Expected | None:
     return None if setup is None else expected(setup)
 
 
-def _published_figures(ledger: LedgerData, found: Expected | None) -> Iterator[Figure]:
+def _published_figures(ledger: LedgerData, found: Expected | None, rates: Rates) -> Iterator[Figure]:
     if found is None:
         return
     shown = f"{100 * found.low:.0f} to {100 * found.high:.0f} % MFU"
@@ -468,6 +472,27 @@ def _published_figures(ledger: LedgerData, found: Expected | None) -> Iterator[F
     slow, middle, fast = (ledger.days(share, {}) for share in (found.low, found.middle, found.high))
     shown = _in_days(fast, slow)
     yield Figure("published_days", "Time at that MFU", Formatted(middle, shown), "ratio")
+    costs = [rates.of(24 * days * ledger.devices) for days in (fast, middle, slow)]
+    titles = {"price": ("Price at that MFU", ""), "kwh": ("Energy at that MFU", " kWh")}
+    for name in costs[0]:
+        title, unit = titles[name]
+        least, usual, most = (each[name] for each in costs)
+        yield Figure(f"published_{name}", title, Formatted(usual, f"{least:,.2f} to {most:,.2f}{unit}"), "ratio")
+
+
+def _side(found: Expected | None, rates: Rates) -> str:
+    if found is None or found.low <= rates.mfu <= found.high:
+        return ""
+    return "above" if rates.mfu > found.high else "below"
+
+
+def _off_published(found: Expected | None, rates: Rates) -> Iterator[str]:
+    if found is not None and (side := _side(found, rates)):
+        reached = f"{100 * found.low:.0f} to {100 * found.high:.0f} %"
+        yield (
+            f"{100 * rates.mfu:.0f} % MFU is {side} the {reached} of the nearest published runs: "
+            f"their mean is --mfu {100 * found.middle:.0f}%"
+        )
 
 
 def _in_days(*days: float) -> str:
@@ -641,6 +666,8 @@ def _verdict(crossing: Crossing) -> str:
 
 
 def _remarks(ledger: LedgerData) -> Iterator[str]:
+    if ledger.device is not None:
+        yield from find_device(ledger.device).describe_peak(ledger.dtype, is_printed=True)
     reasons: dict[str, list[str]] = {}
     for figure in ledger.rules:
         if figure.flops is None:

@@ -115,8 +115,11 @@ def test_a_document_has_exact_numbers(model, tmp_path, capsys):
     ("options", "message"),
     [
         (["--tokens", "1.5"], "tokens must be a positive whole number (got 1.5)"),
-        (["--tokens", "1GB"], "--tokens must be an integer or a string such as \"4.1G\" (got '1GB')"),
-        (["--tokens", "1X"], "--tokens must be an integer or a string such as \"4.1G\" (got '1X')"),
+        (["--tokens", "1GB"], "--tokens must be a number such as 2e12, 300B or 15.6T (got '1GB'). Did you mean '1G'?"),
+        (["--tokens", "1TT"], "(got '1TT'). Did you mean '1T'?"),
+        (["--tokens", "1,000"], "(got '1,000'). Did you mean '1000'?"),
+        (["--tokens", "2.5 trillion"], "Did you mean '2.5T'?"),
+        (["--tokens", "many"], "--tokens must be a number such as 2e12, 300B or 15.6T (got 'many')\n"),
         (["--tokens", "nan"], "tokens must be a positive whole number (got nan)"),
         (["--steps", "0"], "steps must be a positive whole number (got 0)"),
         (["--steps", "1", "--tokens", "1"], "argument --tokens: not allowed with argument --steps"),

@@ -351,6 +351,43 @@ def test_a_target_of_another_form_lists_the_forms(target, end, capsys):
     assert error.endswith(f"{end}\n")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        ("net", "'net.py:make' or 'net.py:gate'?"),
+        ("time net --device l4", "'net.py:make' or 'net.py:gate'?"),
+        ("MODEL --calculator net.gate", "net.py:gate?"),
+        ("MODEL --calculator net.py.gate", "net.py:gate?"),
+        ("MODEL --calculator net.py", "net.py:make or net.py:gate?"),
+        ("MODEL --calculator nets.models.gate", "nets.models:gate?"),
+        ("MODEL --mesh dp=2 --plan net.gate", "net.py:gate?"),
+    ],
+)
+def test_the_form_of_code_is_suggested(model, tmp_path, monkeypatch, capsys, arguments, meant):
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text("def make():\n    return None\n\ndef gate():\n    pass\n")
+    with pytest.raises(SystemExit) as left:
+        main([*arguments.replace("MODEL", f"{model}:small").split(), "--input", "1x8"])
+    assert left.value.code == 2
+    assert capsys.readouterr().err.endswith(f"Did you mean {meant}\n")
+
+
+@pytest.mark.parametrize("command", [["--calls"], ["--tree"]])
+def test_params_are_settings_and_n_params_counts(model, capsys, command):
+    assert main([f"{model}:small", "--input", "1x3", *command, "--columns", "params"]) == 0
+    out, err = capsys.readouterr()
+    assert "Attributes" in out
+    assert err == "costcore: params are the settings of operators; --columns n_params counts parameters\n"
+    assert main([f"{model}:small", "--input", "1x3", *command, "--columns", "params,n_params"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_number_is_suggested_for_params(model, capsys):
+    with pytest.raises(SystemExit):
+        main(["table", f"{model}:small", "--input", "1x3", "--columns", "params"])
+    assert capsys.readouterr().err.endswith("is text (expected a number, such as macs). Did you mean 'n_params'?\n")
+
+
 def test_the_package_that_reads_a_file_is_named(capsys):
     with pytest.raises(SystemExit):
         main(["net.tflite"])

@@ -66,10 +66,29 @@ def test_a_quantized_file_is_not_quantized_again():
 
 def test_powers_of_two_are_named_where_they_decide():
     """Two tensors of 4 KiB are 8,192 B: 8 KB are 8,000 B here, and 8,192 B on the box of a board."""
-    note = "it fits if KB are 1,024 B, as vendors of boards mean them"
-    assert any(line.startswith(note) for line in fit(chain(), None, "8 KB sram").notes)
+    note = "it fits if KB are 1,024 B, as vendors mean them: type '8 KiB sram'"
+    assert note in fit(chain(), None, "8 KB sram").notes
     for target in ("8 KiB sram", "7 KB sram", "9 KB sram", {"sram": 8_000}):
         assert not any(note in line for line in fit(chain(), None, target).notes)
+
+
+@pytest.mark.parametrize(
+    ("target", "note"),
+    [
+        ("8 KB sram", "limit: sram 8 KB = 8,000 B, 8 KiB = 8,192 B"),
+        (
+            "sram=1.5mb,flash=2MB",
+            "limit: sram 1.5 MB = 1,500,000 B, 1.5 MiB = 1,572,864 B; flash 2 MB = 2,000,000 B, 2 MiB = 2,097,152 B",
+        ),
+        ("9 KB", "limit: 8.79 KiB (9 KB = 9,000 B) - context 0 B"),
+        ("1 KiB sram", None),
+        ("1 MiB", "limit: 1 MiB - context 0 B"),
+        ({"sram": "2 KB"}, "limit: sram 2 KB = 2,000 B, 2 KiB = 2,048 B"),
+    ],
+)
+def test_a_size_with_a_prefix_of_1000_is_said_in_bytes(target, note):
+    notes = [line for line in fit(chain(), None, target).notes if line.startswith("limit")]
+    assert [line[: len(note or "")] for line in notes] == [note] * bool(note)
 
 
 def test_a_smaller_batch():

@@ -233,6 +233,16 @@ def test_methods_on_the_command_line(tmp_path, capsys):
     assert all(row["needs_checkpointed"] < row["needs"] for row in rows)
 
 
+def test_the_exit_code_of_a_table_says_whether_a_method_fits(tmp_path, capsys, monkeypatch):
+    """A narrow table keeps the verdict, and says which columns it leaves out."""
+    (tmp_path / "a.json").write_text(json.dumps(CONFIG))
+    monkeypatch.setenv("COLUMNS", "50")
+    command = ["fit", f"hf:{tmp_path / 'a.json'}", "--methods", "--seq", "8"]
+    assert main([*command[:2], "400 MiB", *command[2:]]) == 1
+    out = capsys.readouterr().out
+    assert "Fits" in out and "columns left out to fit 50 characters: " in out
+
+
 def test_a_row_is_what_fit_says():
     config = {key: value for key, value in CONFIG.items() if key != "model_type"}
     with torch.device("meta"):

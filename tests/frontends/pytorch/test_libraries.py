@@ -218,16 +218,61 @@ def test_missing_inputs_are_proposed_only_if_the_model_runs_on_them(model, examp
 def test_a_model_that_runs_on_no_guess_has_no_example():
     with pytest.raises(CostError) as caught:
         estimate(nn.Bilinear(3, 5, 2))
-    assert str(caught.value) == "the model needs inputs. Bilinear.forward takes input1, input2."
+    assert str(caught.value) == (
+        "the model needs inputs. Bilinear.forward takes input1, input2. "
+        "Pass them by name, estimate(model, {'input1': …, 'input2': …})."
+    )
+
+
+NEEDY = """
+from torch import nn
+
+def make(width):
+    return nn.Linear(width, 2)
+
+class Masked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 2)
+
+    def forward(self, x, *, mask):
+        return self.linear(x) * mask
+"""
+SHAPES = "(SHAPE: 1x3x224x224 for images, 1x128:int64 for tokens)"
+AS_MODEL = "If make builds the model, pass its result, make(width=…); on the command line 'net.py:make(width=…)'."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "end"),
+    [
+        ("net.py:make", f"make takes width. {AS_MODEL} For example: costcore net.py:make --input SHAPE {SHAPES}"),
+        ("net.py:make --input 1x8", f"; if{AS_MODEL[2:-1]}"),
+        ("time net.py:make --input 1x8 --device l4", f"; if{AS_MODEL[2:-1]}"),
+        (
+            "fit net.py:Masked l4",
+            "Masked.forward takes x, mask. For example: costcore fit net.py:Masked l4 --input x=SHAPE "
+            f"--input mask=SHAPE {SHAPES}",
+        ),
+        (
+            "net.py:Masked --input 1x8",
+            "takes x, mask. Pass all by name, as on the command line: --input x=1x8 --input mask=SHAPE",
+        ),
+        ("net.py:make(width=7)", "For example: costcore 'net.py:make(width=7)' --input 1x7"),
+    ],
+)
+def test_missing_arguments_and_inputs_are_answered_with_what_to_type(tmp_path, monkeypatch, capsys, arguments, end):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(NEEDY)
+    assert main(arguments.split(" ")) in (1, 2)
+    assert capsys.readouterr().err.endswith(f"{end}\n")
 
 
 def test_the_command_proposes_arguments(tmp_path, capsys):
     (tmp_path / "net.py").write_text("from torch import nn\n\ndef make():\n    return nn.Linear(7, 2)\n")
     target = f"{tmp_path}/net.py:make"
     assert main([target]) == 1
-    assert capsys.readouterr().err.endswith(
-        "net.py:make: the model needs inputs. Linear.forward takes input. For example --input 1x7\n"
-    )
+    example = f"the model needs inputs. Linear.forward takes input. For example: costcore {target} --input 1x7\n"
+    assert capsys.readouterr().err == f"costcore: {target}: {example}"
     assert main([target, "--input", "1x7", "--memory"]) == 0
     assert capsys.readouterr().err == ""
     assert main([target, "--input", "1x7", "--memory", "--train"]) == 0

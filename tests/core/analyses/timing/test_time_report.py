@@ -183,6 +183,27 @@ def test_frameworks_decide_whether_tf32_is_used():
     assert report.time(device(memory=Memory()), tf32={"matmul"}).bound_seconds == pytest.approx(0.5e-6)
 
 
+@pytest.mark.parametrize(
+    ("steps", "options", "line"),
+    [
+        ("cd", {}, "float32: convolutions in TF32, matrix products in float32"),
+        ("cd", {"tf32": ["conv", "matmul"]}, "float32: convolutions and matrix products in TF32"),
+        ("c", {}, "float32: convolutions in TF32"),
+        ("d", {}, "float32: matrix products in float32"),
+        ("cd", {"dtype": "float16"}, None),
+        ("r", {}, None),
+    ],
+)
+def test_the_precision_of_float32_products_is_said(steps, options, line):
+    made = {"c": Step("conv", "c", 16, 16, 0, 80, 16, (1, 4), {"c.w": 16}), "d": dense("d", 8), "r": relu("r", 8)}
+    report = net(*(made[each] for each in steps), framework="torch")
+    other = "none" if len(options.get("tf32", ())) == 2 else "conv,matmul"
+    said = [f"{line} (default: as the framework allows). Otherwise --tf32 {other}"] if line else []
+    assert [each for each in report.time(TOY, **options).remarks if "float32:" in each] == said
+    without = device(peak={"matrix": {"float16": 8.0}, "vector": {"float32": 1.0}})
+    assert not any("TF32" in each for each in report.time(without, **options).remarks)
+
+
 def test_a_saved_report_takes_the_same_time(tmp_path):
     report = net(dense("a", 1000), relu("b", 1000), framework="torch")
     report.to_json(tmp_path / "report.json")

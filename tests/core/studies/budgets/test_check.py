@@ -216,6 +216,13 @@ def test_the_peak_of_memory_is_limited(most, n):
     assert len(check(with_memory(), {"total": {"peak_memory": most}})) == n
 
 
+def test_how_a_size_was_read_is_part_of_a_violation():
+    (violation,) = check(MODEL, {"total": {"mread": "0.1 KB"}})
+    assert "limit 100 (0.1 KB = 100 B, 0.1 KiB = 102 B), " in str(violation)
+    (violation,) = check(MODEL, {"total": {"mread": "0.1 KiB"}})
+    assert "limit 102, " in str(violation)
+
+
 def test_the_peak_while_a_module_runs_is_limited(write):
     """The optimizer belongs to no module."""
     budget = write('[module."f*"]\npeak_memory = "2 KiB"\n')

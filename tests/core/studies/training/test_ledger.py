@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 
@@ -90,6 +91,27 @@ def test_wrong_arguments_of_a_stage_are_errors(arguments, error, message):
 def test_wrong_arguments_of_a_ledger_are_errors(arguments, message):
     with pytest.raises(ValueError, match=message):
         TrainingLedger(STEP, **arguments)
+
+
+@pytest.mark.parametrize(("mfu", "far"), [(None, ""), (0.9, "above"), (0.01, "below")])
+def test_price_and_energy_at_the_utilization_of_published_runs(mfu, far):
+    """The printed peak is 989.4e12; an hour of 64 devices is 64 times 2, and 64 times 0.7 kWh."""
+    ledger = TrainingLedger(devices=64, device="h100")
+    ledger.add("training", toy_step(), tokens=10**20)
+    out = io.StringIO()
+    ledger.show(out, price=2, watts=700, mfu=mfu)
+    text = re.sub(r" +", " ", out.getvalue())
+    least, most = map(float, re.search(r"Time at that MFU ([\d.]+) to ([\d.]+) days", text).groups())
+    prices = re.search(r"Price at that MFU ([\d,.]+) to ([\d,.]+)", text).groups()
+    energy = re.search(r"Energy at that MFU ([\d,.]+) to ([\d,.]+) kWh", text).groups()
+    for days, price, kwh in zip((least, most), prices, energy, strict=True):
+        hours = 24 * 64 * days
+        assert float(price.replace(",", "")) == pytest.approx(2 * hours, rel=0.01)
+        assert float(kwh.replace(",", "")) == pytest.approx(0.7 * hours, rel=0.01)
+    share = f"at {100 * (mfu or 0.4):.0f} % MFU{f', {far} published runs,' if far else ''}"
+    assert f"{share} on 64 x 989.4 TFLOP/s (bfloat16, dense, printed)" in text
+    assert ("of the nearest published runs: their mean is --mfu" in text) == bool(far)
+    assert "as its data sheet and papers on MFU; bounds of time use 1,070.5 TFLOP/s" in text
 
 
 def test_utilization_needs_a_device_and_a_stage():

@@ -102,10 +102,11 @@ def test_request_rates(nets, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--device", "l4", "--prompt", "16"], "--prompt needs --output N"),
-        (["--device", "l4", "--output", "16"], "--prompt needs --output N"),
+        (["--device", "l4", "--prompt", "16"], "add --new-tokens 256"),
+        (["--device", "l4", "--prompt", "16", "--output", "rates.csv"], "add --new-tokens 256"),
+        (["--device", "l4", "--output", "16"], "add --prompt 1024"),
         (["--device", "l4", "--ttft", "1 s"], "--ttft needs --prompt and --output"),
-        (["--device", "l4", "--prompt", "16", "--output", "4", "--price", "2"], "--price is not used with --prompt"),
+        (["--device", "l4", "--prompt", "16", "--output", "4", "--price", "two"], "--price must be a price of an hour"),
         (["--device", "l4", "--prompt", "16", "--output", "4", "--mesh", "dp=2"], "expected tp=N"),
         (["--device", "l4", "--prompt", "16", "--output", "4", "--mix", "a"], "--mix must be numbers"),
         (["--device", "h10"], "unknown device 'h10'"),
@@ -122,6 +123,51 @@ def test_usage_errors(nets, capsys, args, message):
         main(["serve", f"{nets}:llama", *args])
     assert caught.value.code == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "devices"),
+    [
+        ([], 1),
+        (["--mesh", "tp=2", "--link", "pcie4-x16"], 2),
+        (["--prefill-device", "h100"], 1),
+        (["--chunk", "8"], 1),
+    ],
+)
+def test_the_price_of_requests(nets, tmp_path, capsys, options, devices):
+    """At 3.60 an hour a device costs 0.001 a second; a request has 16 tokens in and 4 out."""
+    output = tmp_path / "rates.json"
+    asked = ["serve", f"{nets}:llama", "--device", "l4", "--prompt", "16", "--output", "4", "--batch", "1,4"]
+    assert main([*asked, "--price", "3.60/h", "--output", str(output), *options]) == 0
+    (table,) = json.loads(output.read_text())["tables"]
+    for row in table["rows"]:
+        each = devices * 0.001 / row["requests_per_second"]
+        if "--chunk" in options:
+            assert "price_per_million_input" not in row
+            assert row["price_per_million"] == pytest.approx(1e6 * each / 20)
+            continue
+        prefill, decode = 16 * row["price_per_million_input"] / 1e6, 4 * row["price_per_million_output"] / 1e6
+        assert prefill == pytest.approx(devices * 0.001 * row["ttft_seconds"])
+        if "--prefill-device" not in options:
+            assert prefill + decode == pytest.approx(each)
+            assert row["price_per_million"] == pytest.approx(1e6 * each / 20)
+        else:  # decode steps alone limit the rate
+            assert decode == pytest.approx(each)
+    assert main([*asked, "--price", "3.60/h", *options]) == 0
+    assert "prices of 1M tokens are minimums, at 3.6 an hour for every device" in capsys.readouterr().out
+
+
+def test_which_peak_and_precision_are_used(nets, capsys):
+    """1,070.5 TFLOP/s at 1980 MHz, 989.4 as printed; a model in float32 has no product on tensor cores."""
+    asked = ["serve", f"{nets}:llama", "--device", "h100", "--batch", "1", "--context", "16", "--dtype"]
+    assert main([*asked, "bfloat16"]) == 0
+    peak = "1,070.5 TFLOP/s (bfloat16), at its highest clock, so that bounds hold; MFU is of the printed 989.4 TFLOP/s"
+    assert f"note: peak of h100-sxm5-80gb: {peak}\n" in capsys.readouterr().err
+    assert main([*asked, "float32"]) == 0
+    idle = "note: products in float32, as the model has them, leave the matrix engine of h100-sxm5-80gb idle: --dtype"
+    assert idle in capsys.readouterr().err
+    assert main([*asked[:2], "--device", "l4", *asked[4:], "bfloat16", "--prompt", "16", "--output", "4"]) == 0
+    assert "peak of" not in capsys.readouterr().out  # both are 121 TFLOP/s
 
 
 def test_the_price_of_a_million_tokens(nets, tmp_path, capsys):
