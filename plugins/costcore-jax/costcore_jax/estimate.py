@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from costcore.errors import CostError
-from costcore.trace.call import selected_patterns
+from costcore.trace.patterns import selected_patterns
 from costcore.trace.run import Dataflow, Recorder
 
 from .adapters.catalog import adapter_of

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from math import isclose
 from typing import TypeAlias
 
-from costcore.trace import call
-from costcore.trace.call import Either, Misses, Op, Pattern
+from costcore.trace import patterns
+from costcore.trace.patterns import Either, Misses, Op, Pattern
 
 from ..capture.recording import Recorded
 from ..capture.values import Value
@@ -24,7 +24,7 @@ MOVED = (*CAST, "transpose")
 TOLERANCE = 4e-3
 """Relative tolerance for a constant, which bfloat16 rounds to 8 bits."""
 
-Match: TypeAlias = call.Match[Value, int]
+Match: TypeAlias = patterns.Match[Value, int]
 """Values and numbers by name, and the positions of the equations between these and the root."""
 
 
@@ -40,12 +40,12 @@ def either(*alternatives: Pattern) -> Either:
 
 def product(*factors: Pattern) -> Either:
     """Return the pattern of a product of two or three factors in any order."""
-    return call.product(*factors, kind="mul")
+    return patterns.product(*factors, kind="mul")
 
 
 @dataclass(slots=True)
 class Graph:
-    """The equations that produce values; see :class:`costcore.trace.call.Graph`.
+    """The equations that produce values; see :class:`costcore.trace.patterns.Graph`.
 
     Attributes:
         history: the recorded equations.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from costcore.trace.call import Call, Misses, NearMisses, common_module, matches
+from costcore.trace.call import Call
+from costcore.trace.patterns import Misses, NearMisses, common_module, matches
 from costcore.trace.run import Regrouping
 
 from ..capture.recording import Recorded, Recording

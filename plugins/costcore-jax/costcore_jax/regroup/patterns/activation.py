@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.trace.call import Named, Number
+from costcore.trace.patterns import Named, Number
 
 from ..matcher import either, op
 from .builders import Decomposition, X, of_x

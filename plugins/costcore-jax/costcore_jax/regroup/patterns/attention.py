@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from costcore.ir import Layer, Tensor, prod
 from costcore.numbers import Dim
-from costcore.trace.call import Named, Number, Operand
+from costcore.trace.patterns import Named, Number, Operand
 
 from ...capture.recording import Recorded
 from ...capture.values import Value

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from costcore.ir import Layer, Tensor
-from costcore.trace.call import Operand, Pattern
+from costcore.trace.patterns import Operand, Pattern
 
 from ...capture.recording import Recorded
 from ...capture.values import Value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costcore.ir import prod
-from costcore.trace.call import Named, Number, Operand, Pattern
+from costcore.trace.patterns import Named, Number, Operand, Pattern
 
 from ...capture.recording import Recorded
 from ...capture.values import Value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costcore.ir import Layer
-from costcore.trace.call import Operand
+from costcore.trace.patterns import Operand
 
 from ...capture.recording import Recorded
 from ...capture.values import Value

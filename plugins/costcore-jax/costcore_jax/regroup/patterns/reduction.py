@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.trace.call import Number
+from costcore.trace.patterns import Number
 
 from ...capture.recording import Recorded
 from ..matcher import Graph, Match, either, op
