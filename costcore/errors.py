@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -396,6 +395,8 @@ _OUR_WORDS = {
 
 def _near(name: str, choices: list[str]) -> list[str]:
     """Return our name for a word of another tool, else the first choice that begins with a name, else the nearest."""
+    from difflib import get_close_matches  # few runs have an error
+
     base, at, where = name.partition("@")
     if at:  # a quantity on a device, or of a convention
         return [f"{each}@{where}" for each in _near(base, [choice.partition("@")[0] for choice in choices])]

@@ -6,7 +6,6 @@ resolves operators for custom calculators.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import sys
 import warnings
@@ -783,6 +782,8 @@ class CustomCalculators:
         natives: dict[str, list[str]] = {}
         for native in sorted({native for native, _ in called}):
             natives.setdefault(_op_type(native), []).append(native)
+        from difflib import get_close_matches
+
         table = self.table()
         used = {native if native in table or native in self.by_native else op for native, op in called}
         sentences = []
@@ -790,7 +791,7 @@ class CustomCalculators:
             if without_built_in and any(map(_is_built_in, names)):
                 continue
             if used and used.isdisjoint(names):
-                matches = (difflib.get_close_matches(_op_type(name), natives, n=3, cutoff=NEAR) for name in names)
+                matches = (get_close_matches(_op_type(name), natives, n=3, cutoff=NEAR) for name in names)
                 near = dict.fromkeys(native for close in matches for op_type in close for native in natives[op_type])
                 hint = f". Similar operators that were called: {', '.join(near)}" if near else ""
                 sentences.append(
@@ -820,7 +821,9 @@ def resolve(op: object) -> tuple[str, ...]:
     domain, separator, op_type = op.partition("::")
     if separator and domain and op_type:
         return (op,)
-    near = difflib.get_close_matches(op, calculators(), n=3)
+    from difflib import get_close_matches
+
+    near = get_close_matches(op, calculators(), n=3)
     hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "DETAILS.md lists the canonical names."
     raise ValueError(f"unknown operator {op!r} (expected a canonical name, or the form 'domain::Type'). {hint}")
 

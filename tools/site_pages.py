@@ -49,6 +49,7 @@ EXAMPLES = ROOT / "docs" / "api_examples.toml"
 MODULES = (
     "costcore.ir",
     "costcore.trace.call",
+    "costcore.trace.patterns",
     "costcore.trace.run",
     "costcore.frontend",
     "costcore.translate",

@@ -11,7 +11,6 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from math import prod
@@ -703,6 +702,8 @@ def _required(factory: Any) -> list[str]:
 
 
 def _names_in(module: ModuleType, name: str) -> str:
+    from difflib import get_close_matches
+
     values = {key: value for key, value in vars(module).items() if not key.startswith("_")}
     names = [key for key, value in values.items() if not inspect.ismodule(value)]
     # Definitions before imports.

@@ -105,10 +105,16 @@ class Parser(argparse.ArgumentParser):
         return action
 
     def error(self, message: str) -> NoReturn:
-        """Print the usage and the message, and exit with 2."""
+        """Print the usage and the message, and exit with 2. Options that do not exist come first."""
+        words = self.given[: self.given.index("--") if "--" in self.given else None]
+        options = [word for word in words if word.startswith("--")]
+        flags = _flags(self) if options else []
+        others = [word for word in options if not any(flag.startswith(word.partition("=")[0]) for flag in flags)]
         found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)$", message)
         near = did_you_mean([found[1]], re.findall(r"[^\s,']+", found[2])) if found else ""
-        if re.search(r"are required: .*--device\b", message):
+        if others:
+            message, near = _unrecognized(others, flags), ""
+        elif re.search(r"are required: .*--device\b", message):
             from costcore.analyses.devices.device import device_names
 
             named = [word for word in self.given if word in device_names()]
@@ -142,21 +148,25 @@ def parse_arguments(parser: argparse.ArgumentParser, argv: Sequence[str] | None)
     argv = sys.argv[1:] if argv is None else list(argv)
     if isinstance(parser, Parser):
         parser.given = argv
-    flags = re.findall(r"--[a-z0-9-]+", parser.format_help())
-    given = [text for text in argv[: argv.index("--") if "--" in argv else None] if text.startswith("--")]
-    unknown = [text for text in given if not any(flag.startswith(text.partition("=")[0]) for flag in flags)]
-    args, others = (None, []) if unknown else parser.parse_known_args(argv)
-    if args is None or others:
-        unknown = unknown or others
-        shapes = [f"--input {text}" for text in unknown if "--input" in flags and re.fullmatch(r"\d+([x,]\d+)+", text)]
-        words = [_ADVICE_OF.get(text.partition("=")[0].lstrip("-").replace("-", "_").lower(), "") for text in unknown]
-        told = [_ADVICE[word] for word in words if word and (f"--{word}" in flags) == (word in _PARTS)]
-        if shapes:
-            hint = f". Did you mean {' '.join(shapes)!r}?"
-        else:
-            hint = f". {told[0]}" if told and "--input" in flags else did_you_mean(unknown, flags)
-        parser.error(with_plugin_hint(f"unrecognized arguments: {' '.join(unknown)}{hint}"))
+    args, others = parser.parse_known_args(argv)
+    if others:
+        parser.error(_unrecognized(others, _flags(parser)))
     return args
+
+
+def _flags(parser: argparse.ArgumentParser) -> list[str]:
+    return re.findall(r"--[a-z0-9-]+", parser.format_help())
+
+
+def _unrecognized(unknown: Sequence[str], flags: Sequence[str]) -> str:
+    shapes = [f"--input {text}" for text in unknown if "--input" in flags and re.fullmatch(r"\d+([x,]\d+)+", text)]
+    words = [_ADVICE_OF.get(text.partition("=")[0].lstrip("-").replace("-", "_").lower(), "") for text in unknown]
+    told = [_ADVICE[word] for word in words if word and (f"--{word}" in flags) == (word in _PARTS)]
+    if shapes:
+        hint = f". Did you mean {' '.join(shapes)!r}?"
+    else:
+        hint = f". {told[0]}" if told and "--input" in flags else did_you_mean(unknown, flags)
+    return with_plugin_hint(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
 
 # The options of other tools that are a part of one of ours, or another command.

@@ -5,7 +5,6 @@ An :class:`Export` names a function that returns the text, and a suffix if ``rep
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import re
@@ -23,8 +22,6 @@ from costcore.ledger.modules import names_along
 from costcore.numbers import as_text, is_symbolic
 from costcore.plugins import cached, imported, objects_from_plugins, with_plugin_hint
 from costcore.reports.data import ReportData
-from costcore.reports.json import to_dict, to_json
-from costcore.tables.html import file_text
 from costcore.tables.quantity import AMOUNTS, Quantity, numeric, registered
 from costcore.text.amounts import attribute_text, exact, jsonable, readable
 from costcore.text.output import printable
@@ -196,12 +193,16 @@ def _metadata(kind: str, thread: int, name: str) -> dict[str, Any]:
 
 def complete(report: ReportData) -> dict[str, Any]:
     """Return the report in plain JSON types, with the parts of the analyses."""
+    from costcore.reports.json import to_dict  # with a decoder of files: a table needs neither
+
     of_analyses = data(report)
     return to_dict(report.trace, report.ledger.total) | ({"analyses": of_analyses} if of_analyses else {})
 
 
 def to_data(report: ReportData, columns: Sequence[str | Quantity] = (), indent: int | None = None) -> str:
     """Return the report as JSON text, ``indent`` spaces per level; it has no columns, as they follow from the rest."""
+    from costcore.reports.json import to_json
+
     return to_json(complete(report), None, indent)
 
 
@@ -314,6 +315,8 @@ def _legend(kinds: list[str]) -> str:
 
 
 def _style() -> str:
+    from costcore.tables.html import file_text
+
     found = _COLOR.findall(file_text("page.css"))
     light, dark = ({name: pair[scheme] for name, *pair in found} for scheme in (0, 1))
     shapes = (
@@ -369,6 +372,10 @@ def to_model_card(report: ReportData, input_shape: Any = None, columns: Sequence
 
 def report_hash(report: ReportData) -> str:
     """Return the SHA-256 hash of the report's JSON text; equal reports have equal hashes."""
+    import hashlib  # loads OpenSSL
+
+    from costcore.reports.json import to_dict, to_json
+
     text = to_json(to_dict(report.trace, report.ledger.total), None, None)
     return hashlib.sha256(text.encode()).hexdigest()
 

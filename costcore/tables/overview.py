@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from typing import Any, NamedTuple
 
 from costcore.ledger.ledger import footer
@@ -11,7 +10,7 @@ from costcore.ledger.modules import walk
 from costcore.numbers import as_text, is_symbolic
 from costcore.tables.answer import Content, Figure, ReportTable
 from costcore.tables.builder import COMPARED, folded_tree, tree_rows
-from costcore.tables.renderers import looks_of, rendered
+from costcore.tables.renderers import html_text, looks_of, rendered
 from costcore.tables.renderers import to_markdown as table_to_markdown
 from costcore.text.amounts import Formatted, duration, exact, readable, short
 from costcore.text.output import RenderedTable, escaped, printable
@@ -86,7 +85,7 @@ def to_html(answer: Content) -> str:
     """
     figures = "".join(_figure(*each) for each in figures_of(answer))
     blocks = [
-        f"<p><strong>{_text(answer.title)}</strong></p>",
+        f"<p><strong>{html_text(answer.title)}</strong></p>",
         f"<table><tbody>{figures}</tbody></table>" if figures else "",
         *(_part(each.in_print()) for each in answer.tables),
         _remarks(answer.remarks),
@@ -95,19 +94,15 @@ def to_html(answer: Content) -> str:
     return f"<div>{''.join(blocks)}</div>"
 
 
-def _text(value: str) -> str:
-    return escape(printable(value))
-
-
 def _figure(title: str, value: str, note: str) -> str:
-    cells = f"<td style='text-align:right'>{_text(value)}</td><td>{_text(note)}</td>"
-    return f"<tr><th scope='row' style='text-align:left'>{_text(title)}</th>{cells}</tr>"
+    cells = f"<td style='text-align:right'>{html_text(value)}</td><td>{html_text(note)}</td>"
+    return f"<tr><th scope='row' style='text-align:left'>{html_text(title)}</th>{cells}</tr>"
 
 
 def _part(table: ReportTable) -> str:
     if not table.rows:
         return ""
-    summary = f"<summary>{_text(table.title)}</summary>"
+    summary = f"<summary>{html_text(table.title)}</summary>"
     return f"<details{' open' * table.is_open}>{summary}{_table(table.shown())}</details>"
 
 
@@ -119,11 +114,11 @@ def _table(table: RenderedTable) -> str:
 
 
 def _cells(tag: str, cells: Sequence[str], looks: Sequence[str]) -> str:
-    return "".join(f"<{tag}{look}>{_text(cell)}</{tag}>" for cell, look in zip(cells, looks, strict=True))
+    return "".join(f"<{tag}{look}>{html_text(cell)}</{tag}>" for cell, look in zip(cells, looks, strict=True))
 
 
 def _remarks(lines: Sequence[str]) -> str:
-    return f"<ul>{''.join(f'<li>{_text(line)}</li>' for line in lines)}</ul>" if lines else ""
+    return f"<ul>{''.join(f'<li>{html_text(line)}</li>' for line in lines)}</ul>" if lines else ""
 
 
 COLUMNS: tuple[tuple[str, str, str, bool], ...] = (
@@ -158,7 +153,7 @@ def _tree(tree: Mapping[str, Any], unit: str) -> str:
     hidden = f" (modules below level {depth} are part of their sums)" if n > len(rows) else ""
     titles = [title or unit for _, title, _, _ in COLUMNS]
     choices = "".join(
-        f"<label><input type='checkbox' class='c{i}'{' checked' * is_shown} /> {_text(title)}</label>"
+        f"<label><input type='checkbox' class='c{i}'{' checked' * is_shown} /> {html_text(title)}</label>"
         for i, (title, (*_, is_shown)) in enumerate(zip(titles, COLUMNS, strict=True))
     )
     hiding = "".join(
@@ -208,15 +203,15 @@ def _nested(rows: Sequence[Mapping[str, Any]], open_depth: int) -> Iterator[str]
 
 
 def _line(row: Mapping[str, Any], total: Any) -> str:
-    name = f"<strong>{_text(row['name'] or row['type'] or 'total')}</strong>"
-    kind = f" {_text(row['type'])}" if row["type"] and row["name"] else ""
-    same = f" (same as {_text(row['same_as'])})" if row["same_as"] else ""
+    name = f"<strong>{html_text(row['name'] or row['type'] or 'total')}</strong>"
+    kind = f" {html_text(row['type'])}" if row["type"] and row["name"] else ""
+    same = f" (same as {html_text(row['same_as'])})" if row["same_as"] else ""
     unknown = f", {row['n_unknown']} not counted" if row.get("n_unknown") else ""
     return _row(f"{name}{kind}{same}{unknown}", [_cell(row, key, shown, total) for key, _, shown, _ in COLUMNS])
 
 
 def _row(name: str, cells: Sequence[str]) -> str:
-    spans = "".join(f" <span class='v{i}'>{_text(cell)}</span>" for i, cell in enumerate(cells))
+    spans = "".join(f" <span class='v{i}'>{html_text(cell)}</span>" for i, cell in enumerate(cells))
     return f"<span class='costcore-row'><span>{name}</span>{spans}</span>"
 
 

@@ -10,7 +10,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Sized
-from html import escape
 from typing import IO, Any, NamedTuple
 
 from costcore.errors import CostError, qualified_name, short_repr, unknown
@@ -479,7 +478,7 @@ def display_table(table: RenderedTable, remarks: Sequence[str]) -> None:
     """Show a table as HTML below the cell that runs, with a line per remark."""
     from IPython.display import HTML, display
 
-    lines = "".join(f"<p>{escape(remark)}</p>" for remark in remarks)
+    lines = "".join(f"<p>{html_text(remark)}</p>" for remark in remarks)
     display(HTML(f"{table_of(table, is_styled=False)}{lines}"))
 
 
@@ -499,7 +498,7 @@ def table_of(table: RenderedTable, is_styled: bool = True) -> str:
     """Return a table as HTML; for ``is_styled`` see :func:`looks_of`."""
     looks = looks_of(table, is_styled)
     titles = zip(table.titles, looks, strict=True)
-    head = "".join(f"<th scope='col'{look}>{_text(' '.join(filter(None, title)))}</th>" for title, look in titles)
+    head = "".join(f"<th scope='col'{look}>{html_text(' '.join(filter(None, title)))}</th>" for title, look in titles)
     body = "".join(_rows(table.rows, looks))
     return f"<table class='plain'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -520,11 +519,14 @@ def looks_of(table: RenderedTable, is_styled: bool) -> list[str]:
 def _rows(rows: Sequence[Sequence[str]], looks: Sequence[str]) -> Iterator[str]:
     # A row with an empty first cell continues the row above, without a line between them.
     for row in rows:
-        cells = "".join(f"<td{look}>{_text(cell)}</td>" for cell, look in zip(row, looks, strict=True))
+        cells = "".join(f"<td{look}>{html_text(cell)}</td>" for cell, look in zip(row, looks, strict=True))
         yield f"<tr>{cells}</tr>" if row[0] else f"<tr class='continued'>{cells}</tr>"
 
 
-def _text(value: str) -> str:
+def html_text(value: str) -> str:
+    """Return text for HTML, with its special and unprintable characters escaped."""
+    from html import escape  # loads the names of all entities
+
     return escape(printable(value))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from costcore.errors import unknown
@@ -340,7 +339,10 @@ def _is_typed_shape(value: Any) -> bool:
     shape, dtype = value
     if type(shape) not in (list, tuple) or not all(is_named(size) or is_integer(size) for size in shape):
         return False
-    is_misspelled = dtype not in BITS and shape and get_close_matches(dtype, BITS, cutoff=0.75)
-    if is_misspelled:  # any other text is an argument of the model
+    if dtype in BITS:
+        return True
+    from difflib import get_close_matches
+
+    if shape and get_close_matches(dtype, BITS, cutoff=0.75):  # any other text is an argument of the model
         raise ValueError(f"shape {tuple(shape)} with a dtype: {unknown('dtype', dtype, BITS)}")
-    return dtype in BITS
+    return False

@@ -119,7 +119,7 @@ def native_names(op: object) -> tuple[str, ...]:
 def _explained(regroup: bool | Collection[str], explain: bool | Collection[str]) -> list[str]:
     if regroup in (True, False) and explain is False:
         return []
-    from costcore.trace.call import selected_patterns
+    from costcore.trace.patterns import selected_patterns
 
     from .regroup.regroup import PATTERNS
 

@@ -211,10 +211,11 @@ FOLDED_FROM = "pkg.onnxscript.optimizer.folded_from"
 SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
 """Metadata key, of a graph, under which PyTorch's exporter lists the inputs of the program, parameters included."""
 
-_STORED_INPUT = re.compile(
-    r"(?:^\w+: ([A-Z_]+) |<InputKind\.([A-Z_]+): \d+>, arg=\w+\([^)\n]*\), )target='([^'\n]*)'", re.MULTILINE
-)
-"""An input of the program that has a name in the module, in a list or in the text of a Python object."""
+_STORED_INPUT = r"(?m)(?:^\w+: ([A-Z_]+) |<InputKind\.([A-Z_]+): \d+>, arg=\w+\([^)\n]*\), )target='([^'\n]*)'"
+"""An input of the program that has a name in the module, in a list or in the text of a Python object.
+
+Compiled when a file has one, as :data:`OLDER_NAME` is.
+"""
 
 _QUOTED = re.compile(r"'([^']*)'")
 
@@ -224,7 +225,7 @@ PARAMETER_NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
 QUANTIZED = "_quantized"
 """What ONNX Runtime's quantizer appends to the names of the tensors that it quantized."""
 
-OLDER_NAME = re.compile(r"\d+|.*(/|::).*")
+OLDER_NAME = r"\d+|.*(/|::).*"
 """The names that the older exporter of PyTorch gives to nodes and computed values, ``/head/Mul`` or ``123``."""
 
 
@@ -294,7 +295,8 @@ class _Folded(NamedTuple):
 
 def _kinds_by_signature(graph: Any) -> dict[str, str]:
     signature = next((str(entry.value) for entry in graph.metadata_props if entry.key == SIGNATURE), "")
-    return {name: listed or of_object for listed, of_object, name in _STORED_INPUT.findall(signature)}
+    found = re.findall(_STORED_INPUT, signature) if signature else ()
+    return {name: listed or of_object for listed, of_object, name in found}
 
 
 def _folded(graph: Any, parameters: Collection[str]) -> dict[str, _Folded]:
@@ -317,7 +319,7 @@ def _parameter_names(graph: Any) -> Callable[[str], bool]:
     # name with a dot proves a parameter.
     outputs = {entry.name for entry in graph.output}
     names = (name for node in graph.node for name in (node.name, *node.output) if name not in outputs)
-    is_older = any(map(OLDER_NAME.fullmatch, names))
+    is_older = any(map(re.compile(OLDER_NAME).fullmatch, names))
 
     def is_parameter_name(name: str) -> bool:
         return PARAMETER_NAME.fullmatch(name) is not None and (is_older or "." in name)

@@ -10,7 +10,7 @@ import numpy as np
 
 from costcore.ir import Layer
 from costcore.numbers import Dim
-from costcore.trace.call import Either, Named, Number, Op, Operand, Pattern
+from costcore.trace.patterns import Either, Named, Number, Op, Operand, Pattern
 
 from ..reading import origin
 from ..values import Value

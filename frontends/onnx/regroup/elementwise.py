@@ -13,7 +13,7 @@ from math import log, pi, sqrt
 from typing import Any, NamedTuple
 
 from costcore.numbers import Dim, is_symbolic
-from costcore.trace.call import Either, Named, Number, Op, Operand, Pattern, product
+from costcore.trace.patterns import Either, Named, Number, Op, Operand, Pattern, product
 
 from ..node import Node
 from ..reading import call_site, classes, origin, source_line

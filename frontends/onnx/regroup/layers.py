@@ -8,7 +8,7 @@ from typing import Any
 
 from costcore.ir import prod
 from costcore.numbers import Dim
-from costcore.trace.call import Either, Named, Number, Op, Operand, Pattern
+from costcore.trace.patterns import Either, Named, Number, Op, Operand, Pattern
 
 from ..reading import origin, source_line
 from ..values import Value

@@ -10,8 +10,8 @@ from math import isinf
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from costcore.numbers import Dim
-from costcore.trace import call
-from costcore.trace.call import Misses, Number, Op, Operand, Pattern
+from costcore.trace import patterns
+from costcore.trace.patterns import Misses, Number, Op, Operand, Pattern
 
 from ..reading import origin, source_line
 from ..values import Value
@@ -20,13 +20,13 @@ from ..walk.walker import RecordedNode
 TOLERANCE = {"float16": 1e-3, "bfloat16": 8e-3}
 """Relative tolerance for a constant, by dtype; 1e-6 for all others."""
 
-Match: TypeAlias = call.Match[Value, RecordedNode]
+Match: TypeAlias = patterns.Match[Value, RecordedNode]
 """A match of a pattern: values by name, and the nodes between these and the root, the root first."""
 
 
 @dataclass(slots=True)
 class NodeGraph:
-    """The recorded nodes, as patterns are matched against them; see :class:`costcore.trace.call.Graph`.
+    """The recorded nodes, as patterns are matched against them; see :class:`costcore.trace.patterns.Graph`.
 
     Attributes:
         producers: the node that produces each value.

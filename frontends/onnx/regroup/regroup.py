@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from costcore.ir import Layer
-from costcore.trace.call import Call, Misses, NearMisses, Pattern, common_module, matches
+from costcore.trace.call import Call
+from costcore.trace.patterns import Misses, NearMisses, Pattern, common_module, matches
 from costcore.trace.run import GraphNodes, Regrouping
 from costcore.translate import ROLES, Translation
 

@@ -12,7 +12,7 @@ from jax.extend.core import Primitive
 
 from costcore.errors import CostError
 from costcore.ir import Tensor
-from costcore.trace.call import selected_patterns
+from costcore.trace.patterns import selected_patterns
 from costcore.trace.run import Dataflow, Recorder
 
 from .adapters import adapter_of

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from costcore.ir import Layer, Tensor, prod
 from costcore.numbers import Dim
-from costcore.trace import call
-from costcore.trace.call import (
-    Call,
+from costcore.trace import patterns
+from costcore.trace.call import Call
+from costcore.trace.patterns import (
     Either,
     Misses,
     Named,
@@ -43,7 +43,7 @@ MOVED = (*CAST, "transpose")
 TOLERANCE = 4e-3
 """Relative tolerance for a constant, which bfloat16 rounds to 8 bits."""
 
-Match: TypeAlias = call.Match[Value, int]
+Match: TypeAlias = patterns.Match[Value, int]
 """Values and numbers by name, and the positions of the equations between these and the root."""
 
 
@@ -59,12 +59,12 @@ def either(*alternatives: Pattern) -> Either:
 
 def product(*factors: Pattern) -> Either:
     """Return the pattern of a product of two or three factors in any order."""
-    return call.product(*factors, kind="mul")
+    return patterns.product(*factors, kind="mul")
 
 
 @dataclass(slots=True)
 class Graph:
-    """The equations that produce values; see :class:`costcore.trace.call.Graph`.
+    """The equations that produce values; see :class:`costcore.trace.patterns.Graph`.
 
     Attributes:
         history: the recorded equations.

@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from costcore import CostError, estimate
 from costcore.frontends.onnx.regroup.regroup import PATTERNS, TORCHSCRIPT_PATTERNS
-from costcore.trace.call import Either, Named, Number, Op, Operand, Pattern
+from costcore.trace.patterns import Either, Named, Number, Op, Operand, Pattern
 
 SHAPES: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (1, 1), (0, 3), (2, 2), (1, 1, 1), (2, 0, 2), (1, 1, 1, 1))
 SPELLINGS = 4
