@@ -44,6 +44,7 @@ STARTS_ALLOWED = {
     ("probes/costcore_probes/worker.py", "os.fork"): "this process, once more",
     ("benchmarks/cold_start.py", "subprocess.run"): "costcore, in a folder that was just made",
     ("benchmarks/gpu_protocol.py", "subprocess.run"): "nvidia-smi, from the search path",
+    ("benchmarks/sweep.py", "subprocess.run"): "costcore, in a folder that was just made",
 }
 """Starts of other things than a Python that :func:`costcore.isolated.python_command` isolates."""
 
@@ -88,6 +89,7 @@ LOADS_ALLOWED = {
     ("benchmarks/layer_exports.py", "compile"): "code that is written here",
     ("benchmarks/conventions.py", "eval"): "code of the user's table",
     ("tools/mutants.py", "compile"): "files of this repository",
+    ("costcore/studies/sweeps/rows.py", "marshal.loads"): "rows that this process packed, in its memory",
     ("costcore/trace/call.py", "compile"): "expressions that are written here; they are not run",
     **{
         (file, name): OWN_MODULES

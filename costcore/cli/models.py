@@ -164,8 +164,7 @@ def report_of(
         model = loaded(target, args)
         put_in_mode(model, target, args, is_quiet)
         options = estimate_options(args) if is_alone else applicable_options(target, model, estimate_options(args))
-        given, parsed = parsed, inputs_or_default(parsed, model, target, is_quiet)
-        args.default_input = "" if given is not None or parsed is None else input_arguments(parsed)
+        parsed = inputs_or_default(args, parsed, model, target, is_quiet)
         try:
             report = estimate(model, parsed, progress=progress, **options)
         except MissingInputsError as error:
@@ -258,13 +257,14 @@ def put_in_mode(model: Any, target: str, args: argparse.Namespace, is_quiet: boo
         print_message(f"costcore: {target}: {TRAIN} mode")
 
 
-def inputs_or_default(inputs: Any, model: Any, target: str, is_quiet: bool = False) -> Any:
-    """Return the inputs of ``--input``, or the default inputs of a library model, which are announced."""
+def inputs_or_default(args: argparse.Namespace, inputs: Any, model: Any, target: str, is_quiet: bool = False) -> Any:
+    """Return the inputs of ``--input``, or the default inputs of a library model, which are announced and on pages."""
     default = default_inputs(model, target) if inputs is None else None
+    args.default_input = "" if default is None else input_arguments(default.inputs)
     if default is None:
         return inputs
     if not is_quiet:
-        print_message(f"costcore: {target}: using default input {input_arguments(default.inputs)} ({default.source})")
+        print_message(f"costcore: {target}: using default input {args.default_input} ({default.source})")
     return default.inputs
 
 

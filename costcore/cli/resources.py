@@ -331,7 +331,7 @@ def _fit(args: argparse.Namespace, limit: Limit) -> Fit:
     given, options = parse_inputs(args.input), estimate_options(args)
     optimizer = options.pop("optimizer", None)
     with model_to_capture(args) as model:
-        inputs = inputs_or_default(given, model, args.model)
+        inputs = inputs_or_default(args, given, model, args.model)
         if inputs is None:
             raise ValueError("inputs are missing: pass their shapes, --input batch,3,224,224")
         put_in_mode(model, args.model, args)
@@ -454,7 +454,7 @@ def _verdict(args: argparse.Namespace) -> FitResult:
         options = estimate_options(args)
         options.pop("backward", None)
         optimizer = options.pop("optimizer", None)
-        inputs = inputs_or_default(parse_inputs(args.input), model, args.model)
+        inputs = inputs_or_default(args, parse_inputs(args.input), model, args.model)
         options |= {**terms, "train": is_training_step(args), "optimizer": optimizer}
         try:
             return fit(model, inputs, args.target, **options)
@@ -594,7 +594,7 @@ def run_plan(args: argparse.Namespace) -> int:
 
 def _plans(args: argparse.Namespace) -> Plans:
     with model_to_capture(args, "plans of ") as model:
-        inputs = inputs_or_default(parse_inputs(args.input), model, args.model)
+        inputs = inputs_or_default(args, parse_inputs(args.input), model, args.model)
         if inputs is None:
             raise ValueError("inputs are missing: pass their shapes with a named batch, --input batch,4096:int64")
         try:

@@ -18,7 +18,7 @@ from costcore.analyses.sizes.capture import NamedInputs
 from costcore.errors import CostError, short_repr, unknown
 from costcore.ir import Layer, Tensor
 from costcore.reports.report import Report
-from costcore.text.amounts import in_thousands, parse_bytes, readable
+from costcore.text.amounts import in_thousands, parse_bytes, short
 from costcore.trace.trace import has_names, with_tensors
 
 InputsOfBatch: TypeAlias = "Callable[[int], Any]"
@@ -187,7 +187,7 @@ class Limit:
         """Return every term as one line."""
         what = "tensors" if self.allocator == "tensors" else f"segments of the allocator {self.allocator}"
         left = self.memory - self.context - self.workspace
-        amounts = (readable(nbytes, "bytes", 2) for nbytes in (self.memory, self.context, self.workspace, left))
+        amounts = (short(nbytes, "bytes") for nbytes in (self.memory, self.context, self.workspace, left))
         memory, context, workspace, room = amounts
         memory = f"{memory} ({self.read})" if self.read else memory
         share = f"fragmentation {float(100 * self.fragmentation):g} %"

@@ -33,7 +33,7 @@ from costcore.tables.html import section
 from costcore.tables.html.charts import Part, filled
 from costcore.tables.pictures import Picture, Theme, filled_bars
 from costcore.tables.result import Result, Table
-from costcore.text.amounts import Formatted, readable
+from costcore.text.amounts import Formatted, short
 from costcore.text.output import Column
 from costcore.trace.call import Module
 
@@ -394,7 +394,7 @@ class LargestBatch(Result):
     def _content(self) -> Content:
         runs = f"batch {self.batch:,}" if self.batch else "the smallest batch that runs"
         none = "" if self.batch else "not even the smallest batch that runs fits"
-        room = f"of {readable(self.limit.memory, 'bytes', 2)}"
+        room = f"of {short(self.limit.memory, 'bytes')}"
         figures = [
             Figure("batch", "Largest batch", self.batch, "count", none),
             Figure("needed", f"Needed by {runs}", self._of_limit(self.needed), "bytes", room),
@@ -402,7 +402,7 @@ class LargestBatch(Result):
         ]
         if self.next_peak is not None:
             needed = self.limit.needed(self.next_peak)
-            excess = f"{readable(needed - self.limit.memory, 'bytes', 2)} too much"
+            excess = f"{short(needed - self.limit.memory, 'bytes')} too much"
             figures.append(
                 Figure("next", f"Needed by batch {self.batch + 1:,}", self._of_limit(needed), "bytes", excess)
             )
@@ -412,18 +412,20 @@ class LargestBatch(Result):
             Table("Alive at the peak", [BLOCKS["kind"], BLOCKS["nbytes"]], kinds, n_digits=2),
             Table("Peak by batch", [_BATCH, BLOCKS["nbytes"]], batches, n_digits=2),
         ]
-        return Content("Largest batch", figures, tables, [f"limit: {self.limit.describe()}", *self.notes], n_digits=2)
+        remarks = [f"limit: {self.limit.describe()}", *self.notes]
+        return Content("Largest batch", figures, tables, remarks, n_digits=2, model=self.memory.model)
 
     def _pictures(self) -> str:
         parts = self.limit.filled_by(self.by_kind, self.peak)
-        return section(f"What fills {readable(self.limit.memory, 'bytes', 2)}", memory_bar(parts, self.limit.memory))
+        return section(f"What fills {short(self.limit.memory, 'bytes')}", memory_bar(parts, self.limit.memory))
 
     def _picture(self, theme: Theme) -> Picture:
         parts = self.limit.filled_by(self.by_kind, self.peak)
-        return filled_bars({"memory": (parts, self.limit.memory)}, f"Batch {self.batch}", theme)
+        title = f"{self.memory.model or 'Memory'}: batch {self.batch:,}"
+        return filled_bars({"memory": (parts, self.limit.memory)}, title, theme)
 
     def _of_limit(self, nbytes: int) -> Formatted:
-        return Formatted(nbytes, readable(nbytes, "bytes", 2))
+        return Formatted(nbytes, short(nbytes, "bytes"))
 
     @property
     def needed(self) -> int:
@@ -780,7 +782,7 @@ FIXED = ("parameter", "buffer", "gradient", "optimizer")
 
 def size(nbytes: int) -> str:
     """Return bytes in units of the largest fitting prefix."""
-    return readable(nbytes, "bytes", 2)
+    return short(nbytes, "bytes")
 
 
 def largest_line(found: LargestBatch) -> str:

@@ -41,7 +41,7 @@ from costcore.tables.html import section
 from costcore.tables.html import text as html_text
 from costcore.tables.pictures import Picture, Theme, filled_bars
 from costcore.tables.result import Result, Table
-from costcore.text.amounts import Formatted, in_thousands, parse_bytes, readable
+from costcore.text.amounts import Formatted, in_thousands, parse_bytes, short
 from costcore.text.output import Column
 from costcore.trace.call import Call
 from costcore.trace.run import Dataflow, Value
@@ -365,7 +365,7 @@ def _reason(needs: Needs, target: Target, over: Mapping[str, int]) -> str:
 
 
 def _text(nbytes: int) -> str:
-    return readable(nbytes, "bytes", 2)
+    return short(nbytes, "bytes")
 
 
 def _shown(nbytes: int) -> Formatted:

@@ -54,7 +54,7 @@ from costcore.tables.pictures import Axis as PictureAxis
 from costcore.tables.pictures import Picture, Theme, draw
 from costcore.tables.renderers import progress
 from costcore.tables.result import Result, Table
-from costcore.text.amounts import Formatted, duration, readable
+from costcore.text.amounts import Formatted, duration, short
 from costcore.text.output import Column
 
 # The search.
@@ -199,7 +199,8 @@ def plan(
     if not fitting:
         tried = search.least(tried)
     left_out += [each for each in tried if not each.fits]
-    return Plans(tuple(fitting), tuple(left_out), chosen, limit, global_batch, run, dtype)
+    name = type(model).__name__
+    return Plans(tuple(fitting), tuple(left_out), chosen, limit, global_batch, run, dtype, name)
 
 
 def _published_run(
@@ -389,7 +390,7 @@ class _Search:
         return [self._try(each.setup, is_last=True) if each is least else each for each in tried]
 
     def _excess(self, memory: int) -> str:
-        return readable(memory - self._limit.memory, "bytes", 2)
+        return short(memory - self._limit.memory, "bytes")
 
     def _stages(self, setup: Setup) -> list[Stage]:
         size = ceil(len(self._kinds) / setup.mesh.pp)
@@ -680,6 +681,7 @@ class Plans(Result):
         global_batch: samples of a step.
         run: the model, to compare plans with published runs; None if there are none of such models and devices.
         dtype: the dtype of products.
+        model: the class of the model; empty if it is unknown.
     """
 
     plans: tuple[Plan, ...]
@@ -689,6 +691,7 @@ class Plans(Result):
     global_batch: int
     run: WholeRun | None = None
     dtype: str = "bfloat16"
+    model: str = ""
 
     def __repr__(self) -> str:
         return f"<Plans: {len(self.plans)} of {len(self.plans) + len(self.left_out)} fit {self.device.name}>"
@@ -750,7 +753,7 @@ class Plans(Result):
                 )
                 tables.append(nearest_runs(self.run.nearest(setup)))
             figures.append(Figure("seconds", "Step at least", self.best.seconds, "duration", str(setup), "bound"))
-        return Content(f"Plans on {self.device.name}", figures, tables, remarks)
+        return Content(f"Plans on {self.device.name}", figures, tables, remarks, model=self.model)
 
     def _reason_of_order(self) -> str:
         if self.is_by_runs:
@@ -827,7 +830,7 @@ class Plans(Result):
 
 
 def _range(low: float, high: float) -> str:
-    return f"{duration(low, 2)} to {duration(high, 2)}"
+    return f"{duration(low, 2, True)} to {duration(high, 2, True)}"
 
 
 def check_figures(names: Iterable[str]) -> None:

@@ -353,11 +353,10 @@ def durations(values: Sequence[Any], unit: str | None, n_digits: int, fixed: boo
             return UNKNOWN if value is None else ""
         if unit is None:
             return repr(value)
-        return (
-            duration(value, n_digits, fixed)
-            if unit == "auto"
-            else rounded(Fraction(value) * per_second, n_digits, fixed)
-        )
+        if unit == "auto":
+            return duration(value, n_digits, fixed)
+        whole, dot, decimals = rounded(Fraction(value) * per_second, n_digits, fixed).partition(".")
+        return f"{int(whole):,}{dot}{decimals}" if len(whole) > 3 else f"{whole}{dot}{decimals}"
 
     return "" if unit == "auto" else name, [*map(cell, values)]
 

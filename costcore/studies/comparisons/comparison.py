@@ -455,7 +455,7 @@ def _change(delta: Delta, kind: str) -> str:
 
 
 def _ratio(delta: Delta, form: str = " {}") -> str:
-    return "" if delta.ratio is None else form.format(f"×{delta.ratio:.4f}")
+    return form.format(delta.factor) if delta.factor else ""
 
 
 # JSON.
@@ -596,8 +596,9 @@ def _card(title: str, kind: str, delta: Delta) -> Figure:
     value = short(delta.new, kind)
     if delta.equal:
         return Figure(title, title, Formatted(delta.new, value), kind, "unchanged")
-    ratio = "" if delta.ratio is None else f", ×{delta.ratio:.4f}"
-    return Figure(title, title, Formatted(delta.new, value), kind, f"was {short(delta.old, kind)}{ratio}")
+    return Figure(
+        title, title, Formatted(delta.new, value), kind, f"was {short(delta.old, kind)}{_ratio(delta, ', {}')}"
+    )
 
 
 # Map of the modules: area by the larger cost of the two reports, color by the change.

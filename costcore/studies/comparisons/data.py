@@ -279,7 +279,7 @@ def _sentence(what: str, delta: Delta, kind: str = "flops") -> str:
     old, new = (readable(value, kind) if isinstance(value, float) else exact(value) for value in delta)
     if delta.equal:
         return f"{what}: equal, {new}"
-    ratio = "" if delta.ratio is None else f", ×{delta.ratio:.4f}"
+    ratio = f", {delta.factor}" if delta.factor else ""
     more = delta.difference
     change = readable(more, kind, signed=True) if isinstance(more, float) else exact(more, signed=True)
     return f"{what}: {old} → {new} ({change}{ratio})"
@@ -472,7 +472,7 @@ def cells(delta: Delta, kind: str) -> dict[str, Any]:
         "old": Formatted(delta.old, brief(delta.old, kind)),
         "new": Formatted(delta.new, brief(delta.new, kind)),
         "difference": Formatted(delta.difference, brief(delta.difference, kind, signed=True)),
-        "ratio": "" if delta.ratio is None else Formatted(delta.ratio, f"×{delta.ratio:.4f}"),
+        "ratio": "" if delta.ratio is None else Formatted(delta.ratio, delta.factor),
     }
 
 

@@ -298,6 +298,11 @@ class Delta(NamedTuple):
         return None if self.old == 0 else share(self.new, self.old)
 
     @property
+    def factor(self) -> str:
+        """The ratio as text, ``×0.9967``; empty without one."""
+        return "" if self.ratio is None else f"×{self.ratio:.4f}" if self.ratio else "×0"
+
+    @property
     def equal(self) -> bool:
         """Whether nothing changed."""
         difference = self.difference

@@ -43,7 +43,7 @@ from costcore.studies.training.step import (
 )
 from costcore.tables.answer import Content, Figure
 from costcore.tables.result import Result, StaticResult, Table
-from costcore.text.amounts import Formatted, exact, readable
+from costcore.text.amounts import Formatted, exact, short
 from costcore.text.output import Column, Target
 from costcore.trace.trace import has_names, with_tensors
 
@@ -304,7 +304,7 @@ def largest_step(
     captures = Captures(model, inputs_of_batch(inputs), chosen)
     found = find_largest(captures, limit)
     if not found.batch:
-        needed, memory_of_device = (readable(nbytes, "bytes", 2) for nbytes in (found.needed, limit.memory))
+        needed, memory_of_device = (short(nbytes, "bytes") for nbytes in (found.needed, limit.memory))
         raise CostError(f"not even the smallest batch fits: it needs {needed} of {memory_of_device}")
     return found, captures.report(found.batch)
 
@@ -427,8 +427,8 @@ def _figures(
         yield _figure("optimizer_flops", "Operations of the optimizer", ledger.optimizer_flops, "in neither; ")
     for stage in ledger.stages:
         if stage.largest is not None:
-            room = readable(stage.largest.limit.memory, "bytes", 2)
-            needed = f"{readable(stage.largest.needed, 'bytes', 2)} of {room}"
+            room = short(stage.largest.limit.memory, "bytes")
+            needed = f"{short(stage.largest.needed, 'bytes')} of {room}"
             of = f" of {stage.name}" if len(ledger.stages) > 1 else ""
             yield Figure(f"largest, {stage.name}", f"Largest batch per rank{of}", stage.largest.batch, "count", needed)
     yield Figure("tokens", f"{_unit(ledger).capitalize()}s", ledger.tokens, "count")

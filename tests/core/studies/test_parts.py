@@ -199,7 +199,7 @@ def test_the_terms_of_a_limit():
     assert limit.needed(38_860_800) == 2**30
     assert limit.needed(38_860_801) > 2**30
     assert limit.describe() == (
-        "1 GiB - context 24 MiB - workspace 953.67 MiB = 46.33 MiB for tensors, fragmentation 25 %"
+        "1 GiB - context 24 MiB - workspace 953.7 MiB = 46.33 MiB for tensors, fragmentation 25 %"
     )
     assert make_limit("1 GiB").describe().startswith("1 GiB - context 500 MiB (assumed) - workspace 0 B")
 

@@ -77,7 +77,7 @@ def test_the_text_has_tables_though_no_call_differs():
         "| changed | saved     | fc     | linear_type | 1      | 512 B | 1 KiB | +512 B     | ×2.0000 |",
     ):
         assert " ".join(words.split()) in " ".join(table.split())
-    assert "| removed | temporary | fc | mm_type | 1 | 256 B | 0 B | -256 B | ×0.0000 |" in text_of(found, "md")
+    assert "| removed | temporary | fc | mm_type | 1 | 256 B | 0 B | -256 B | ×0 |" in text_of(found, "md")
     assert "Bytes of memory at the peak" in found.to_html() and "Blocks at the peak" in found.to_html()
 
 

@@ -91,7 +91,7 @@ def test_no_batch_fits(target, capsys):
     assert len(lines) == 5
     assert lines[0].startswith("largest batch: 0: one sample needs 2.")
     assert (
-        "1.52 MiB of it for parameters, gradients and state; what helps: an optimizer with less state (up to "
+        "1.525 MiB of it for parameters, gradients and state; what helps: an optimizer with less state (up to "
         in lines[0]
     )
     assert lines[0].endswith("a smaller dtype, or sharding")
