@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from sys import intern
 from typing import Any
 
 from costcore.errors import CostError
@@ -64,6 +65,7 @@ def rank_work(path: str, profiler_step: int | None = None) -> RankWork:
     start, end = min(kernel.start for kernel in own), max(kernel.end for kernel in own)
     details = _details_by_launch(recorded)
     compute, communication, copies, collectives = [], [], [], []
+    groups: dict[Group, Group] = {}
     left_out: Counter[str] = Counter()
     before = 0
     for kernel, is_own in [*((kernel, True) for kernel in own), *((kernel, False) for kernel in others)]:
@@ -81,7 +83,8 @@ def rank_work(path: str, profiler_step: int | None = None) -> RankWork:
             operation = _operation(kernel, stated or {})
             if is_own and operation in TOGETHER:
                 group = _group(stated or {}, recorded)
-                collectives.append(Collective(*interval, group, _moved(operation, stated or {})))
+                group = groups.setdefault(group, group)  # a million collectives share few objects
+                collectives.append(Collective(*interval, group, intern(_moved(operation, stated or {}))))
             elif is_own:
                 left_out[operation] += 1
     rank, n_ranks = (whole(recorded.distributed.get(key)) for key in ("rank", "world_size"))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from costcore import ComputationalCostHook, CostError, CostWarning, Report, estimate
+from costcore import ComputationalCostHook, CostError, CostWarning, Report, estimate, fit, max_batch
 from tests.frontends.pytorch.runs import estimated, record, types
 from tests.frontends.pytorch.unchanged import unchanged
 
@@ -26,11 +26,31 @@ def model() -> nn.Module:
     return result
 
 
-@pytest.mark.parametrize("backward", [False, True])
-def test_an_estimate_changes_nothing(backward):
+DOORS = {
+    "inference": lambda net: estimate(net, (2, 4)),
+    "backward": lambda net: estimate(net, (2, 4), backward=True),
+    "step": lambda net: estimate(net, (2, 4), optimizer="adamw", memory=True),
+    "max_batch": lambda net: max_batch(net, ("batch", 4), "2 GiB", optimizer="sgd"),
+    "fit": lambda net: fit(net, (2, 4), "24 GB", optimizer="adamw"),
+    "suggestions": lambda net: fit(net, (2, 4), "100 B", context=0, optimizer="adamw"),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_model_that_is_not_run_stays_as_it_was(door):
     net = model()
+    net[3][0].weight.grad = torch.ones(3, 4)
+    settings = (torch.get_num_threads(), torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark)
+    functions = {name: value for name, value in vars(nn.functional).items() if callable(value)}
     with unchanged(net):
-        estimate(net, (2, 4), backward=backward)
+        DOORS[door](net)
+    assert functions.items() <= vars(nn.functional).items()
+    assert net[3][0].weight.grad.tolist() == [[1.0] * 4] * 3
+    assert settings == (
+        torch.get_num_threads(),
+        torch.get_float32_matmul_precision(),
+        torch.backends.cudnn.benchmark,
+    )
 
 
 def test_a_counted_run_changes_what_the_run_changes_and_no_more():
