@@ -113,6 +113,8 @@ class Parser(argparse.ArgumentParser):
 
             named = [word for word in self.given if word in device_names()]
             near = f". Did you mean '--device {named[0]}'?" if named else ", such as --device h100"
+        if message.endswith("are required: --budget"):
+            near = '. Write limits to a file, [total] and below it macs = "4G", and add --budget budget.toml'
         super().error(message + near)
 
 
@@ -149,7 +151,7 @@ def parse_arguments(parser: argparse.ArgumentParser, argv: Sequence[str] | None)
     if args is None or others:
         unknown = unknown or others
         shapes = [f"--input {text}" for text in unknown if "--input" in flags and re.fullmatch(r"\d+([x,]\d+)+", text)]
-        words = [_ADVICE_OF.get(text.partition("=")[0].lstrip("-").replace("-", "_").lower(), "") for text in unknown]
+        words = [_advised(text.partition("=")[0].lstrip("-").replace("-", "_").lower()) for text in unknown]
         told = [_ADVICE[word] for word in words if word and (f"--{word}" in flags) == (word in _PARTS)]
         if shapes:
             hint = f". Did you mean {' '.join(shapes)!r}?"
@@ -157,6 +159,10 @@ def parse_arguments(parser: argparse.ArgumentParser, argv: Sequence[str] | None)
             hint = f". {told[0]}" if told and "--input" in flags else did_you_mean(unknown, flags)
         parser.error(with_plugin_hint(f"unrecognized arguments: {' '.join(unknown)}{hint}"))
     return args
+
+
+def _advised(name: str) -> str:
+    return _ADVICE_OF.get(name) or ("limit" if name.startswith(("max_", "min_")) and name not in _ADVICE_OF else "")
 
 
 # The options of other tools that are a part of one of ours, or another command.
@@ -168,6 +174,8 @@ _ADVICE = {
     "columns": "Quantities are columns: --columns flops,macs,n_params",
     "format": "Formats: --format csv, --format json, --output page.html",
     "seq": "The length of a sequence: --seq 4096",
+    "limit": "Limits are a budget of one model: costcore check MODEL --budget budget.toml; the best of several models: "
+    "costcore table MODEL MODEL --sort macs, --pareto macs,n_params",
 }
 _PARTS = ("columns", "format", "seq")  # of these a command has the option; of the others it lacks it
 _ADVICE_OF = {
