@@ -388,6 +388,8 @@ def test_a_table_is_sorted(model, capsys):
     [
         ("table rows.jsonl", "or go on with it: costcore table MODEL ... --output rows.jsonl --resume"),
         ("table net.py:make --max-macs 3", "costcore table MODEL MODEL --sort macs, --pareto macs,n_params"),
+        ("fit l4 net.py:make", "l4 is a device: costcore fit net.py:make l4"),
+        ("net.py:make --shape 1x784", "NAME=1x8). The shape of an input: --input 1x784"),
         ("check net.onnx", 'Write limits to a file, [total] and below it macs = "4G", and add --budget budget.toml'),
     ],
 )
