@@ -541,7 +541,8 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
         name, separator, value = text.rpartition("=")
         sizes = value.split("x" if re.fullmatch(r"\d+[kKmM]?(x\d+[kKmM]?)*", value) else ",")
         if not (separator and name and all(_NUMBER.fullmatch(size) or size.isidentifier() for size in sizes)):
-            raise ValueError(f"--shape {short_repr(text)} is invalid (expected NAME=batch,8 or NAME=1x8)")
+            near = f". The shape of an input: --input {text}" if not separator else ""
+            raise ValueError(f"--shape {short_repr(text)} is invalid (expected NAME=batch,8 or NAME=1x8){near}")
         if name in shapes:
             raise ValueError(f"--shape {name!r} is given twice")
         shapes[name] = tuple(_number("--shape", text, size) if _NUMBER.fullmatch(size) else size for size in sizes)

@@ -119,6 +119,8 @@ class Parser(argparse.ArgumentParser):
 
             named = [word for word in self.given if word in device_names()]
             near = f". Did you mean '--device {named[0]}'?" if named else ", such as --device h100"
+        if message.endswith("are required: --budget"):
+            near = '. Write limits to a file, [total] and below it macs = "4G", and add --budget budget.toml'
         super().error(message + near)
 
 
@@ -148,25 +150,30 @@ def parse_arguments(parser: argparse.ArgumentParser, argv: Sequence[str] | None)
     argv = sys.argv[1:] if argv is None else list(argv)
     if isinstance(parser, Parser):
         parser.given = argv
+    flags = [flag for flag in parser._option_string_actions if flag.startswith("--")]
+    options = [text for text in argv[: argv.index("--") if "--" in argv else None] if text.startswith("--")]
+    unknown = [text for text in options if not any(flag.startswith(text.partition("=")[0]) for flag in flags)]
+    if unknown:  # before an error on what else is missing
+        parser.error(_unrecognized(unknown, flags))
     args, others = parser.parse_known_args(argv)
     if others:
-        parser.error(_unrecognized(others, _flags(parser)))
+        parser.error(_unrecognized(others, flags))
     return args
-
-
-def _flags(parser: argparse.ArgumentParser) -> list[str]:
-    return re.findall(r"--[a-z0-9-]+", parser.format_help())
 
 
 def _unrecognized(unknown: Sequence[str], flags: Sequence[str]) -> str:
     shapes = [f"--input {text}" for text in unknown if "--input" in flags and re.fullmatch(r"\d+([x,]\d+)+", text)]
-    words = [_ADVICE_OF.get(text.partition("=")[0].lstrip("-").replace("-", "_").lower(), "") for text in unknown]
+    words = [_advised(text.partition("=")[0].lstrip("-").replace("-", "_").lower()) for text in unknown]
     told = [_ADVICE[word] for word in words if word and (f"--{word}" in flags) == (word in _PARTS)]
     if shapes:
         hint = f". Did you mean {' '.join(shapes)!r}?"
     else:
         hint = f". {told[0]}" if told and "--input" in flags else did_you_mean(unknown, flags)
     return with_plugin_hint(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+
+
+def _advised(name: str) -> str:
+    return _ADVICE_OF.get(name) or ("limit" if name.startswith(("max_", "min_")) and name not in _ADVICE_OF else "")
 
 
 # The options of other tools that are a part of one of ours, or another command.
@@ -178,6 +185,8 @@ _ADVICE = {
     "columns": "Quantities are columns: --columns flops,macs,n_params",
     "format": "Formats: --format csv, --format json, --output page.html",
     "seq": "The length of a sequence: --seq 4096",
+    "limit": "Limits are a budget of one model: costcore check MODEL --budget budget.toml; the best of several models: "
+    "costcore table MODEL MODEL --sort macs, --pareto macs,n_params",
 }
 _PARTS = ("columns", "format", "seq")  # of these a command has the option; of the others it lacks it
 _ADVICE_OF = {

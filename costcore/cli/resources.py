@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from costcore.analyses.devices.device import Device, find_device, links_by_group
+from costcore.analyses.devices.device import Device, device_names, find_device, links_by_group
 from costcore.analyses.timing.bound import BOUNDS, LEAST, OBSERVED
 from costcore.analyses.timing.time_report import TIMES, TIMES_BY_TYPE, TimeReport, show_devices
 from costcore.analyses.timing.times import TF32_OPERATORS, check_dtype
@@ -278,7 +278,7 @@ def memory_parser() -> argparse.ArgumentParser:
         MEMORY_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help="package.module:factory or file.py:factory")
-    parser.add_argument("--memory", dest="size", metavar="SIZE", help='memory of the device, as 24GiB or "80 GB"')
+    parser.add_argument("--memory", dest="size", metavar="SIZE", help='memory of the device, as 24GiB, "80 GB" or h100')
     add_model_options(parser)
     parser.add_argument(
         "--global-batch", type=count, default=1024, metavar="N", help="samples per optimizer step; default: 1024"
@@ -317,6 +317,8 @@ def run_memory(args: argparse.Namespace) -> int:
         )
     requested_mode(args)
     format_of(args, "table", RESULT_FILES)
+    if args.size in device_names():
+        args.size = target_of(args.size).memories.get("memory", args.size)
     _, context, workspace = (parse_bytes(getattr(args, name), flag) for name, flag in TERMS.items())
     limit = make_limit(args.size, context, workspace, args.fragmentation, args.allocator)
     check_global_batch(args.global_batch, args.replicas)
@@ -392,6 +394,8 @@ def fit_parser() -> argparse.ArgumentParser:
 @command(fit_parser)
 def run_fit(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
+    if args.model in device_names() and args.target not in device_names():
+        raise ValueError(f"{args.model} is a device: costcore fit {args.target} {args.model}")
     if not args.methods:
         check_model(args.model)
     requested_mode(args)

@@ -139,13 +139,13 @@ def print_message(text: str) -> None:
 # Timer on a terminal for slow work.
 
 
-FIRST, EACH, EACH_LINE = 2.0, 0.5, 10.0
+FIRST, EACH, EACH_LINE = 2.0, 0.5, 30.0
 """Seconds before anything is shown, between two updates, and between two lines where no terminal is."""
 
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Show a label and the elapsed time on standard error, if the work takes longer than 2 s; in a log every 10 s."""
+    """Show a label and the elapsed time on standard error, if the work takes longer than 2 s; in a log every 30 s."""
     ended = Event()
     show = _show if sys.stderr.isatty() else _write_lines
     thread = Thread(target=show, args=(what, ended), daemon=True)

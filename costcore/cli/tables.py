@@ -39,13 +39,13 @@ from costcore.cli.options import (
     unit_of,
 )
 from costcore.cli.running import command, is_saved, print_message, write_output, write_page, write_text
-from costcore.errors import CostError
+from costcore.errors import CostError, unknown
 from costcore.files import exists
 from costcore.registry import frontend_for_file, is_saved_report
 from costcore.reports.plots import kinds, request
 from costcore.studies.conformance import DIFFERS, EQUAL, MISSING, Conformance
 from costcore.studies.sweeps.rows import DEFAULT_COLUMNS, SUFFIXES, NamedModel
-from costcore.studies.sweeps.table import LARGE, ModelTable, TableInterrupted, table, variants
+from costcore.studies.sweeps.table import LABELS, LARGE, ModelTable, TableInterrupted, argument_names, table, variants
 from costcore.tables.pictures import SUFFIXES as PICTURE_SUFFIXES
 from costcore.tables.pictures import THEMES, check_suffix
 from costcore.tables.quantity import is_quantity, needed_options, numbers
@@ -98,6 +98,9 @@ def table_parser() -> argparse.ArgumentParser:
         help=f"figures, separated by commas: {', '.join(numbers())}, and conventions; may be repeated",
     )
     parser.add_argument(
+        "--sort", metavar="COLUMN", help="sort by a column, numbers descending; default: order of the arguments"
+    )
+    parser.add_argument(
         "--scatter",
         nargs=3,
         metavar=("X", "Y", "FILE"),
@@ -136,6 +139,9 @@ def run_table(args: argparse.Namespace) -> int:
     several = [_named_models(text, inputs) for text in args.models]
     models = several[0] if len(several) == 1 else [named for each in several for named in each]
     rows_file = args.output if args.output and Path(args.output).suffix in SUFFIXES else None
+    labels = [*LABELS, *argument_names(models)]
+    if args.sort is not None and args.sort not in labels and not is_quantity(args.sort):
+        raise ValueError(unknown("column", args.sort, [*labels, *numbers()]))
     try:
         with printed_warnings(rows_file or "table"):
             result = table(
@@ -161,8 +167,9 @@ def run_table(args: argparse.Namespace) -> int:
 
 
 def _write(result: ModelTable, args: argparse.Namespace, mode: str, rows_file: str | None) -> None:
-    if rows_file is None or args.pareto is not None:
+    if rows_file is None or args.pareto is not None or args.sort is not None:
         shown = result if args.pareto is None else result.pareto(*names_in([args.pareto]))
+        shown = shown if args.sort is None else shown.sorted(args.sort)
         path = args.output if rows_file is None else None
         if path is not None and mode == "html":
             write_page(shown, args)
@@ -182,6 +189,7 @@ def _write(result: ModelTable, args: argparse.Namespace, mode: str, rows_file: s
 def _columns(args: argparse.Namespace) -> list[str] | None:
     asked = names_in(args.columns)
     compared = [name.removeprefix(LARGE) for name in names_in([args.pareto] if args.pareto else None)]
+    compared += [] if args.sort in (None, *LABELS) else [args.sort]
     if not compared:
         return asked or None
     return [*dict.fromkeys([*(asked or DEFAULT_COLUMNS), *filter(is_quantity, compared)])]
@@ -199,6 +207,11 @@ def _named_models(text: str, inputs: Any) -> Sequence[NamedModel]:
     name, text = named.groups() if named else (text, text)
     match = _WITH_SHAPE.fullmatch(text)
     own_inputs = parse_inputs([match[2]]) if match else inputs
+    if text.endswith(SUFFIXES) and exists(text):
+        raise ValueError(
+            f"{text!r} has rows of a table, which are not counted again. Read it with pandas, or go on with it: "
+            f"costcore table MODEL ... --output {text} --resume"
+        )
     target, grid = split_target(match[1] if match else text)
     if grid is not None:
         return variants(target, grid, own_inputs, name if named else None)

@@ -781,7 +781,10 @@ def run_profile(args: argparse.Namespace) -> int:
 
 
 def _measured(path: str, args: argparse.Namespace, et: str | None) -> Measured:
-    is_trace = bool(frontend_for_file(path))
+    reader = frontend_for_file(path)
+    is_trace = bool(reader)
+    if reader and "profiler_step" not in specs()[reader].options:
+        raise ValueError(f"{path} is a model, not a trace. Its time: costcore time {path} --device h100")
     if not is_trace and args.model is None:
         if not exists(path):
             if ":" in path:

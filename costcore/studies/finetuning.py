@@ -100,8 +100,8 @@ class FineTuning(Result):
     def _content(self) -> Content:
         figures = [Figure("n_fits", f"On {self.target}", self._n_fits, "count", f"of {len(self.rows)} fit")]
         columns = [column for column in COLUMNS if column.key != "batch" or any(row.batch for row in self.rows)]
-        rows, dropped = [row._asdict() for row in self.rows], ("needs_checkpointed", "needs", "batch")
-        table = Table("Methods of fine-tuning", columns, rows, n_digits=2, dropped_first=dropped)
+        rows, dropped = [row._asdict() for row in self.rows], ("needs_checkpointed", "batch", "needs")
+        table = Table("Methods of fine-tuning", columns, rows, n_digits=2, dropped_first=dropped, labels=3)
         return Content("What can be fine-tuned?", figures, [table], self.notes, n_digits=2)
 
 

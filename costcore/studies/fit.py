@@ -378,6 +378,9 @@ def _shown(nbytes: int) -> Formatted:
 LEAST_SAVING = 0.01
 """A suggestion that saves less is dropped unless it is enough: int8 on a quantized model saves only a few scales."""
 
+STEP = 8
+"""The difference between the heights of images that are tried."""
+
 MOST_DOUBLINGS = 6
 """Parameters are sharded over at most 2**6 devices."""
 
@@ -387,8 +390,8 @@ class Suggestion:
     """One way to need less memory.
 
     Attributes:
-        name: ``batch``, ``checkpoint``, ``bfloat16``, ``autocast``, ``fully_sharded``, several of these joined by
-            ``+``, ``inplace``, ``order`` or ``int8``.
+        name: ``batch``, ``image``, ``checkpoint``, ``bfloat16``, ``autocast``, ``fully_sharded``, several of these
+            joined by ``+``, ``inplace``, ``order`` or ``int8``.
         what: the change, as a phrase.
         needs: bytes by memory, of a capture with the change; empty if it fails.
         fits: whether the needs fit the target.
@@ -464,6 +467,7 @@ class _Suggestions:
         """Yield the suggestions for an inference with values in an arena."""
         if self._attempts.can_capture:
             yield from self._smaller_batch(self._largest_of_file)
+            yield from self._smaller_image()
         arena = self._attempts.arena(self._report)
         align = self._attempts.align
         yield from self._placed(
@@ -562,6 +566,31 @@ class _Suggestions:
             else:
                 low, best = size, needs
         return (low, best) if low else None
+
+    def _smaller_image(self) -> Iterator[Suggestion]:
+        # Values shrink with the image, weights do not.
+        attempts = self._attempts
+        shape = attempts.inputs
+        if not (isinstance(shape, tuple) and len(shape) == 4 and all(isinstance(size, int) for size in shape)):
+            return
+        batch, channels, height, width = shape
+        if min(height, width) <= STEP or "flash" in self._needs.excess(attempts.target):
+            return
+        low, high, best = 0, -(-height // STEP), self._needs
+        try:
+            while high - low > 1:
+                step = (low + high) // 2
+                image = (batch, channels, STEP * step, round(STEP * step * width / height))
+                needs = attempts.needs(attempts.report(image))
+                if needs.excess(attempts.target):
+                    high = step
+                else:
+                    low, best, shape = step, needs, image
+        except CostError:  # the model needs this size
+            return
+        if low:
+            what = f"an image of {shape[2]} x {shape[3]}, which the model must be trained for"
+            yield from self._made("image", what, {"inputs": shape}, best)
 
 
 def _devices(suggestion: Suggestion) -> int:

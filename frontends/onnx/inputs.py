@@ -151,7 +151,10 @@ def _bind(entry: Any, given: Any, dims: Dimensions) -> _UserInput | None:
     for i, (d, size) in enumerate(zip(kind.shape.dim, found.shape, strict=True)):
         fixed = fixed_size(d)
         if fixed is not None and fixed != size:
-            raise CostError(f"{where} has size {fixed} along axis {i} in the model (got {size})")
+            raise CostError(
+                f"{where} has size {fixed} along axis {i} in the model (got {size}), which the file fixes: "
+                f"leave out this input, or export it with a name for axis {i} (dynamic_shapes, dynamic_axes)"
+            )
         if name := dimension_name(d):
             dims.bind(name, size, f"{where}, axis {i}")
     return found

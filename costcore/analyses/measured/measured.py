@@ -36,6 +36,8 @@ LOST = (
     "so what memory explains is not lost"
 )
 
+FUSED_IS_TWO = "FLOP/s: a fused multiply-add is two FLOPs, as in the peaks of devices; in other FLOPs it is one"
+
 COLUMNS = (
     Column("n_layers", "# Calls", "count"),
     Column("seconds", "Measured", "duration"),
@@ -284,6 +286,7 @@ class Measured(Result):
         lines = [*profile.remarks, *([f"no bound: {profile.no_bound}"] if profile.no_bound else [])]
         if self.times is not None:
             lines.append(LOST)
+        lines += [FUSED_IS_TWO] * any(record.cost is not None for record in self._records.values())
         lines += [
             f"below the bound: {each.call.name} took {duration(each.time / 1e9)}, the bound is {duration(each.bound)}"
             for each in self.below_bound[:5]

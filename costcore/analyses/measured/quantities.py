@@ -58,7 +58,13 @@ def _parts(ledger: Ledger, amounts: Sequence[Any], calls: Iterable[Call]) -> lis
     return [_Part(time, amount) for time, amount in found if time is not None and amount is not None]
 
 
-def _rate(name: str, title: str, doc: str, amounts: Callable[[Ledger], Sequence[Any]]) -> Quantity:
+def _rate(
+    name: str,
+    title: str,
+    doc: str,
+    amounts: Callable[[Ledger], Sequence[Any]],
+    remarks: Callable[[Ledger], Sequence[str]] = lambda _: (),
+) -> Quantity:
     def of_group(ledger: Ledger, calls: Sequence[Call]) -> int | None:
         parts = _parts(ledger, ledger.cached((name, "amounts"), lambda: amounts(ledger)), calls)
         seconds = fsum(part.seconds for part in parts)
@@ -69,6 +75,7 @@ def _rate(name: str, title: str, doc: str, amounts: Callable[[Ledger], Sequence[
         of_group,
         certainty="measured",
         words=doc,
+        remarks=remarks,
         missing=time_of_uncounted,
     )
 
@@ -127,8 +134,14 @@ def _of_profile(name: str, title: str, kind: str, doc: str, value: Callable[[Cal
     return Quantity(name, title, kind, doc, of_calls, certainty="measured", words=doc, missing=time_of_uncounted)
 
 
+def _fused_is_two(_: Ledger) -> Sequence[str]:
+    from costcore.analyses.measured.measured import FUSED_IS_TWO
+
+    return [FUSED_IS_TWO]
+
+
 QUANTITIES = (
-    _rate("achieved_flops", "FLOP/s", "FLOPs per measured second, a fused multiply-add as two", _flops),
+    _rate("achieved_flops", "FLOP/s", "FLOPs per measured second, a fused multiply-add as two", _flops, _fused_is_two),
     _rate("achieved_bandwidth", "B/s", "bytes read and written per measured second", _bytes),
     Quantity(
         f"lost_seconds@{PARAMETER}",

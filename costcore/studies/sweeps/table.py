@@ -44,6 +44,7 @@ from costcore.studies.sweeps.rows import (
     figure,
 )
 from costcore.tables.answer import Content, data_frame
+from costcore.tables.columns import in_order
 from costcore.tables.html import section
 from costcore.tables.html.charts import Axis, Point, scatter
 from costcore.tables.renderers import in_notebook, progress
@@ -703,6 +704,23 @@ class ModelTable(Result):
         dominated = tuple(row for i, row in enumerate(rows) if i not in set(best))
         return replace(self, rows=tuple(rows[i] for i in best), compared=names, dominated=dominated)
 
+    def sorted(self, name: str) -> ModelTable:
+        """Return the rows in the order of a column: numbers from the largest, text alphabetically; failed rows last.
+
+        Args:
+            name: a figure, an argument, ``"name"`` or ``"status"``.
+
+        Raises:
+            ValueError: if there is no such column.
+        """
+        known = [*LABELS, *self.arguments, *self.columns]
+        if name not in known:
+            raise ValueError(unknown("column", name, known))
+        values = [_values(row).get(name) for row in self.rows if not row.failed]
+        column = Column(name, name, "count" if all(map(_is_amount, values)) else "text")
+        rows = in_order(self.rows, column, _values)
+        return replace(self, rows=tuple(sorted(rows, key=lambda row: row.failed)))
+
     def _column(self, name: str) -> Column:
         if name in self.arguments:
             return Column(name, name)
@@ -741,6 +759,9 @@ def _entry(row: ModelRow) -> dict[str, Any]:
 
 # The Pareto front.
 
+
+LABELS = ("name", "status")
+"""The columns of every table besides its arguments and figures."""
 
 LARGE = "-"
 """The prefix of figures to maximize."""

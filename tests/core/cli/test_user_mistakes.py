@@ -372,6 +372,37 @@ def test_the_form_of_code_is_suggested(model, tmp_path, monkeypatch, capsys, arg
     assert capsys.readouterr().err.endswith(f"Did you mean {meant}\n")
 
 
+def test_a_table_is_sorted(model, capsys):
+    command = ["table", "b=MODEL:small", "a=MODEL:large", "c=MODEL:nothing", "--input", "1x3", "--format", "csv"]
+    command = [text.replace("MODEL", str(model)) for text in command]
+    for column, order in (("flops", "abc"), ("name", "abc")):
+        assert main([*command, "--sort", column]) == 1  # one fails
+        assert [line[0] for line in capsys.readouterr().out.splitlines()[1:]] == [*order]
+    with pytest.raises(SystemExit):
+        main([*command, "--sort", "flop"])
+    assert "unknown column 'flop'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "end"),
+    [
+        ("table rows.jsonl", "or go on with it: costcore table MODEL ... --output rows.jsonl --resume"),
+        ("table net.py:make --max-macs 3", "costcore table MODEL MODEL --sort macs, --pareto macs,n_params"),
+        ("fit l4 net.py:make", "l4 is a device: costcore fit net.py:make l4"),
+        ("net.py:make --shape 1x784", "NAME=1x8). The shape of an input: --input 1x784"),
+        ("profile net.onnx", "net.onnx is a model, not a trace. Its time: costcore time net.onnx --device h100"),
+        ("check net.onnx", 'Write limits to a file, [total] and below it macs = "4G", and add --budget budget.toml'),
+    ],
+)
+def test_what_a_command_lacks_is_answered_with_what_to_type(tmp_path, monkeypatch, capsys, command, end):
+    monkeypatch.chdir(tmp_path)
+    Path("rows.jsonl").write_text('{"name": "a"}\n')
+    with pytest.raises(SystemExit) as left:
+        main(command.split())
+    assert left.value.code == 2
+    assert capsys.readouterr().err.endswith(f"{end}\n")
+
+
 @pytest.mark.parametrize("command", [["--calls"], ["--tree"]])
 def test_params_are_settings_and_n_params_counts(model, capsys, command):
     assert main([f"{model}:small", "--input", "1x3", *command, "--columns", "params"]) == 0

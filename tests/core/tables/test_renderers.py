@@ -208,6 +208,7 @@ def on_screen(rows, columns, width=80, **options):
     """Return the lines of a table that a command prints into a pipe."""
     out = io.StringIO()
     screen = Screen(out, "--format table")
+    screen.width = width
     ReportTable("Rows", columns, rows, **options).show(screen)
     screen.finish()
     return out.getvalue().splitlines()

@@ -91,6 +91,17 @@ def test_a_size_with_a_prefix_of_1000_is_said_in_bytes(target, note):
     assert [line[: len(note or "")] for line in notes] == [note] * bool(note)
 
 
+def test_a_smaller_image():
+    """Two values of 4 * 3 * 16 * 32 bytes; at 8 x 16 they are 4 * 3 * 8 * 16 = 1,536 bytes each."""
+    net = model(node("Relu", ["x"], ["y"]), x=(1, 3, "height", "width"))
+    found = {each.name: each for each in fit(net, (1, 3, 16, 32), "sram=4000B", align=1).suggestions}
+    assert found["image"].options == {"inputs": (1, 3, 8, 16)}
+    assert (found["image"].needs["sram"], found["image"].fits) == (2 * 1_536, True)
+    assert found["image"].what == "an image of 8 x 16, which the model must be trained for"
+    for size, target in (((1, 3, 8, 8), "sram=8B"), ((1, 3, 16, 32), "sram=8B")):
+        assert "image" not in {each.name for each in fit(net, size, target, align=1).suggestions}
+
+
 def test_a_smaller_batch():
     """x and y of 4 * 64 bytes and 4 * 32 bytes a sample: 384 bytes."""
     net = model(node("MatMul", ["x", "w"], ["y"]), x=("batch", 64))

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from costcore import CostError
+from costcore.analyses.measured.measured import FUSED_IS_TWO
 from tests.core.analyses.measured.runs import BEFORE, linear, profiled, trace_of
 from tests.core.traces import Interval, starts
 
@@ -86,6 +87,7 @@ def test_what_memory_explains_is_not_lost():
     assert by["norm"].of_bound == pytest.approx(66, rel=1e-3)
     assert by["cached"].bound < fast / 1e9 and by["cached"].lost == 0 and by["cached"].of_bound == pytest.approx(100)
     assert any(line.startswith("lost: above the bound, and above the time in which main") for line in view.remarks)
+    assert [line for line in view.remarks if "multiply-add is two FLOPs" in line] == [FUSED_IS_TWO]
 
 
 def test_a_call_without_kernels_has_no_bound():

@@ -55,7 +55,11 @@ def test_values_of_inputs_that_carry_shapes(given):
         ([(8, 4)] * 3, None, "got 3 inputs, but the model has 2"),
         ({"x": (8, 4, 1)}, None, "input 'x' has 2 dimensions (got the shape (8, 4, 1))"),
         ({"x": [8, 4]}, None, "A tuple is a shape, a list holds values"),
-        ({"x": (8, 5)}, None, "input 'x' has size 4 along axis 1 in the model (got 5)"),
+        (
+            {"x": (8, 5)},
+            None,
+            "axis 1 in the model (got 5), which the file fixes: leave out this input, or export it with",
+        ),
         ({"x": (8, 4), "y": (7, 4)}, None, "input 'y', axis 0: dimension 'batch' is 8 elsewhere, and 7 here"),
         ({"x": (8, 4)}, {"batch": 9}, "dimension 'batch' is 9 elsewhere, and 8 here"),
         ({"x": (-8, 4)}, None, "a dimension is negative"),

@@ -143,3 +143,11 @@ def test_the_command_and_the_function_agree(target, capsys):
     found = max_batch(namespace["make"](), ("batch", 64), "8 MiB", context="1 MiB", optimizer="adamw")
     assert main(["memory", target, "--input", "batch,64", *TRAIN]) == 0
     assert capsys.readouterr().out.startswith(f"largest batch: {found.batch},")
+
+
+def test_the_memory_may_be_that_of_a_device(target, capsys):
+    """An L4 has 24 GB: 24 * 10**9 bytes."""
+    command = ["memory", target, "--input", "batch,64", "--memory"]
+    assert main([*command, "l4"]) == main([*command, "24 GB"]) == 0
+    by_name, by_size = capsys.readouterr().out.replace(" (24 GB = 24,000,000,000 B)", "").split("largest batch")[1:]
+    assert by_name == by_size
