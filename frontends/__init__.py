@@ -47,7 +47,7 @@ PYTORCH_OPTIONS = (
 
 PROGRAM_OPTIONS = ("backward", "dtype", "memory", "optimizer", "step", "loss", "precision")
 
-KERAS_OPTIONS = ("backward", "dtype", "explain_regroup", "loss", "memory", "optimizer", "regroup", "step", "trips")
+KERAS_OPTIONS = ("backward", "dtype", "explain_regroup", "loss", "memory", "optimizer", "regroup", "step")
 
 PYTORCH_ABILITIES = {
     "library_model": f"{__name__}.pytorch.libraries:library_model",
@@ -113,7 +113,9 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
         ),
         FrontendSpec(
             *("keras", "keras", f"{__name__}.keras_files", (".keras",)),
+            options={"trips": "how often loops run whose number of runs depends on data"},
             model_options=KERAS_OPTIONS,
+            values={"trips": int},
             models=("a .keras file",),
             tf32=("conv",),
             is_run=True,

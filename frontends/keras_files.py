@@ -97,6 +97,11 @@ def estimate(
     spec = specs().get(BACKENDS[backend])
     if spec is None:
         raise CostError(f"{path}: models of Keras on JAX are counted by costcore-jax. Run pip install costcore-jax.")
+    if trips is not None and backend == "torch":
+        raise CostError(
+            f"{path}: on PyTorch, layers run as many steps as their inputs have, so trips says nothing. Leave out "
+            "trips (--trips), or set KERAS_BACKEND=jax"
+        )
     check_options(spec, given, {})
     usual = default_inputs(made, "") if inputs is None else None
     if inputs is None and usual is None:

@@ -82,6 +82,12 @@ estimate(attention, ids, backward=True)
 estimate(nn.LSTM(4, 8), (5, 2, 4))
 {NEW_MODULES}"""
 
+FIRST_STEP_IN_LOWER_PRECISION = f"""{NETWORKS}
+image, attention = image.to(torch.bfloat16), attention.to(torch.float16)
+estimate(image, Tensor((2, 3, 20, 20), "bfloat16"), backward=True)
+estimate(attention, ids)
+{NEW_MODULES}"""
+
 
 SLOW = {
     "numpy.random",
@@ -124,9 +130,10 @@ def test_a_first_estimate_imports_neither_the_compiler_nor_sympy():
     assert not ((SLOW - new_modules(BY_PYTORCH)) | FEW_RUNS) & new_modules(FIRST_ESTIMATE)
 
 
-def test_a_first_training_step_imports_neither_the_compiler_nor_sympy():
+@pytest.mark.parametrize("program", [FIRST_STEP, FIRST_STEP_IN_LOWER_PRECISION], ids=["float32", "lower"])
+def test_a_first_training_step_imports_neither_the_compiler_nor_sympy(program):
     pytest.importorskip("torch")
-    assert not (SLOW - new_modules(BY_PYTORCH)) & new_modules(FIRST_STEP)
+    assert not (SLOW - new_modules(BY_PYTORCH)) & new_modules(program)
 
 
 @pytest.mark.parametrize("option", ["--version", "--help"])

@@ -150,15 +150,14 @@ def parse_arguments(parser: argparse.ArgumentParser, argv: Sequence[str] | None)
     argv = sys.argv[1:] if argv is None else list(argv)
     if isinstance(parser, Parser):
         parser.given = argv
-    flags = [flag for flag in parser._option_string_actions if flag.startswith("--")]
-    options = [text for text in argv[: argv.index("--") if "--" in argv else None] if text.startswith("--")]
-    unknown = [text for text in options if not any(flag.startswith(text.partition("=")[0]) for flag in flags)]
-    if unknown:  # before an error on what else is missing
-        parser.error(_unrecognized(unknown, flags))
     args, others = parser.parse_known_args(argv)
     if others:
-        parser.error(_unrecognized(others, flags))
+        parser.error(_unrecognized(others, _flags(parser)))
     return args
+
+
+def _flags(parser: argparse.ArgumentParser) -> list[str]:
+    return re.findall(r"--[a-z0-9-]+", parser.format_help())
 
 
 def _unrecognized(unknown: Sequence[str], flags: Sequence[str]) -> str:

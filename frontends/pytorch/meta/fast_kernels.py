@@ -216,9 +216,39 @@ def nll_loss(
     return empty(() if reduction else target.shape, x.dtype), empty((), x.dtype)
 
 
+def mse_loss(x: Tensor, target: Tensor, reduction: int = 1) -> Tensor | None:
+    """Return the empty loss, a number or one for each element."""
+    is_plain = x.dtype in FLOATS and target.dtype == x.dtype and target.shape == x.shape
+    if not is_plain or not (is_contiguous(x) and is_contiguous(target)):
+        return None
+    return empty(() if reduction else x.shape, x.dtype)
+
+
+def mse_loss_backward(gradient: Tensor, x: Tensor, target: Tensor, reduction: int) -> Tensor | None:
+    """Return the empty gradient of the input."""
+    is_plain = mse_loss(x, target, reduction) is not None and gradient.dtype == x.dtype and is_contiguous(gradient)
+    return empty(x.shape, x.dtype) if is_plain and gradient.shape == (() if reduction else x.shape) else None
+
+
+def all_of(x: Tensor) -> Tensor | None:
+    """Return the empty result of whether all truth values are true."""
+    return empty((), x.dtype) if x.dtype is torch.bool else None
+
+
 def _can_be_classified(x: Tensor, target: Tensor) -> bool:
     is_plain = x.dim() == 2 and x.dtype in FLOATS and is_contiguous(x)
     return is_plain and target.dtype is torch.int64 and target.shape == x.shape[:1] and target.is_contiguous()
+
+
+def cumulative(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor | None:
+    """Return the empty sums of a contiguous tensor up to each element along an axis, in int64 of integers."""
+    is_plain = dtype is None and x.dtype in (*FLOATS, *INDICES) and is_contiguous(x) and -x.dim() <= dim < x.dim()
+    return empty(x.shape, torch.int64 if x.dtype in INDICES else x.dtype) if is_plain else None
+
+
+def arange_from(start: int, end: int, **options: Any) -> Tensor | None:
+    """Return an empty tensor of the integers from ``start`` to below ``end``."""
+    return arange(end - start, **options) if type(start) is type(end) is int else None
 
 
 def arange(end: int, **options: Any) -> Tensor | None:
@@ -316,7 +346,12 @@ ARRANGING: Mapping[str, Callable[..., Any]] = {
     "aten::embedding": embedding,
     "aten::constant_pad_nd": constant_pad,
     "aten::nll_loss_forward": nll_loss,
+    "aten::mse_loss": mse_loss,
+    "aten::mse_loss_backward": mse_loss_backward,
+    "aten::all": all_of,
     "aten::arange": arange,
+    "aten::arange.start": arange_from,
+    "aten::cumsum": cumulative,
     "aten::zeros": filled,
     "aten::ones": filled,
     "aten::roll": roll,
@@ -424,12 +459,15 @@ def flash_attention(
 ) -> tuple[Tensor, Tensor] | None:
     """Return the empty output and logarithms of sums of the fused attention of a CPU.
 
-    Only for queries [batch, heads, length, size] whose heads lie side by side in memory for each position.
+    Only for queries [batch, heads, length, size] whose heads lie side by side in memory for each position, and for
+    contiguous ones.
     """
-    is_plain = query.dim() == 4 and query.dtype is torch.float32 and min(query.shape[1:]) > 1
+    is_plain = query.dim() == 4 and query.dtype in (torch.float32, *HALVES) and min(query.shape[1:]) > 1
     if not is_plain or not _have_one_float_dtype(query, key, value):
         return None
     (batch, heads, length, size), (of_batch, of_head, of_position, of_element) = query.shape, query.stride()
+    if _attention_keeps_order() and is_contiguous(query):
+        return empty(query.shape, query.dtype), empty((batch, length, heads), torch.float32).transpose(1, 2)
     if of_element != 1 or of_head != size or min(of_batch, of_position) < heads * size:
         return None
     if of_batch > of_position or not _attention_keeps_order():
@@ -438,7 +476,7 @@ def flash_attention(
         output = empty((length, batch, heads, size), query.dtype).permute(1, 2, 0, 3)
     else:
         return None
-    return output, empty((batch, length, heads), query.dtype).transpose(1, 2)
+    return output, empty((batch, length, heads), torch.float32).transpose(1, 2)
 
 
 @cache
@@ -501,14 +539,19 @@ _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 def unary(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
     """Return the empty result of a function of every element."""
-    if x.dtype not in _PLAIN_FLOATS:
+    if x.dtype not in FLOATS:
         return None
     return empty_like(x) if keeps_strides(x) else _in_order_of(x, x.dtype) if _has_one_order(x) else None
 
 
+def whole_unary(x: Tensor) -> Tensor | None:
+    """Return the same as :func:`unary`, also for integers, whose results are integers."""
+    return unary(x) if x.dtype not in INDICES else empty_like(x) if is_dense(x) else None
+
+
 def unary_in_place(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
     """Return the operand, which the operator writes to."""
-    return x if x.dtype in (torch.float32, torch.float64) and is_writable(x) else None
+    return x if x.dtype in FLOATS and is_writable(x) else None
 
 
 def like(x: Tensor, **options: Any) -> Tensor | None:
@@ -530,9 +573,20 @@ def arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | No
 
 
 def whole_arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
-    """Return the same as :func:`arithmetic`, also for integers and an integer."""
-    is_whole = isinstance(x, Tensor) and x.dtype in INDICES and type(y) is type(alpha) is int
-    return (empty_like(x) if is_dense(x) else None) if is_whole else arithmetic(x, y, alpha=alpha)
+    """Return the same as :func:`arithmetic`, also for integers, of which those with more bits decide."""
+    if not isinstance(x, Tensor) or x.dtype not in INDICES or type(alpha) is not int:
+        return arithmetic(x, y, alpha=alpha)
+    if isinstance(y, Tensor):
+        are_whole = y.dtype in INDICES and bool(x.dim() and y.dim())  # a number as a tensor decides nothing
+        return joined(x, y, torch.promote_types(x.dtype, y.dtype)) if are_whole else None
+    return empty_like(x) if type(y) is int and is_dense(x) else None
+
+
+def arithmetic_into(x: Tensor, y: Tensor | float, *, out: Tensor) -> Tensor | None:
+    """Return ``out``, which the operator writes to, of the shape and dtype of the result."""
+    result = arithmetic(x, y)
+    fits = result is not None and (result.shape, result.dtype) == (out.shape, out.dtype)
+    return out if fits and is_writable(out) else None
 
 
 def arithmetic_in_place(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
@@ -572,11 +626,11 @@ def power(x: Tensor, exponent: float) -> Tensor | None:
 
 
 def comparison(x: Tensor, y: Tensor | float) -> Tensor | None:
-    """Return the empty result of a comparison with a tensor of the same dtype, or of floating-point and a number."""
+    """Return the empty result of a comparison with a tensor of the same dtype, or with a number of its kind."""
     if isinstance(y, Tensor):
         return joined(x, y, torch.bool) if isinstance(x, Tensor) and y.dtype == x.dtype else None
-    is_plain = _is_float(x) and is_dense(x) and type(y) in (int, float)
-    return empty_like(x, torch.bool) if is_plain else None
+    is_plain = type(y) in (int, float) if _is_float(x) else type(y) is int and x.dtype in INDICES
+    return empty_like(x, torch.bool) if is_plain and is_dense(x) else None
 
 
 def masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor | None:
@@ -594,6 +648,7 @@ def _is_float(x: object) -> bool:
 POINTWISE: Mapping[str, Callable[..., Any]] = {
     **{f"aten::{name}": unary for name in _UNARY.split()},
     **{f"aten::{name}_": unary_in_place for name in _UNARY.split()},
+    **{f"aten::{name}": whole_unary for name in ("neg", "abs")},
     "aten::softplus": unary,
     "aten::_prelu_kernel": arithmetic,
     **{f"aten::{name}_like": like for name in ("empty", "zeros", "ones")},
@@ -601,6 +656,7 @@ POINTWISE: Mapping[str, Callable[..., Any]] = {
     **{f"aten::{name}_.Tensor": whole_arithmetic_in_place for name in _WHOLE},
     **{f"aten::{name}.Scalar": whole_arithmetic for name in _WHOLE},
     **{f"aten::{name}_.Scalar": whole_arithmetic_in_place for name in _WHOLE},
+    **{f"aten::{name}.out": arithmetic_into for name in ("mul", "div")},
     "aten::div.Tensor": arithmetic,
     "aten::div_.Tensor": arithmetic_in_place,
     "aten::div_.Scalar": arithmetic_in_place,
@@ -628,7 +684,7 @@ HALVES = frozenset((torch.bfloat16, torch.float16))
 
 def unary_backward(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor | None:
     """Return the empty gradient of a function of every element."""
-    is_plain = gradient.dtype in _PLAIN_FLOATS and gradient.dtype == x.dtype and gradient.shape == x.shape
+    is_plain = gradient.dtype in FLOATS and gradient.dtype == x.dtype and gradient.shape == x.shape
     return empty_like(x) if is_plain and gradient.stride() == x.stride() and is_dense(x) else None
 
 
@@ -651,13 +707,16 @@ def batch_norm_backward(
     output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, ...] | None:
     """Return the empty gradients of input, weight and bias after training, as far as ``output_mask`` asks for them."""
-    if x.dim() < 2 or not training or not output_mask[0] or not _are_plain(gradient, x):
+    if x.dim() < 2 or not training or not output_mask[0] or not _are_plain(gradient, x, FLOATS):
         return None
-    features = (x.shape[1],)
-    vectors = (weight, mean, var, saved_mean, saved_scale)
-    if saved_mean is None or saved_scale is None or not are_vectors(vectors, features, x.dtype):
+    features, saved = (x.shape[1],), (saved_mean, saved_scale)
+    dtype = x.dtype if weight is None else weight.dtype
+    of_saved = torch.float32 if x.dtype in HALVES else dtype
+    if dtype not in (x.dtype, of_saved) or None in saved or not are_vectors(saved, features, of_saved):
         return None
-    return empty(x.shape, x.dtype), *(empty(features, x.dtype) if wanted else None for wanted in output_mask[1:])
+    if not are_vectors((weight, mean, var), features, dtype):
+        return None
+    return empty(x.shape, x.dtype), *(empty(features, dtype) if wanted else None for wanted in output_mask[1:])
 
 
 def layer_norm_backward(
@@ -790,7 +849,7 @@ def nll_loss_backward(
 
 
 def _are_float(gradient: Tensor, x: Tensor) -> bool:
-    return x.dtype in _PLAIN_FLOATS and gradient.dtype == x.dtype
+    return x.dtype in FLOATS and gradient.dtype == x.dtype
 
 
 def _are_plain(gradient: Tensor, x: Tensor, dtypes: Collection[torch.dtype] = _PLAIN_FLOATS) -> bool:
@@ -842,14 +901,17 @@ def _batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, ...] | None:
-    # On a CPU the statistics of the batch have elements in training only.
+    # On a CPU the statistics of the batch have elements in training only. In lower precision alone, they are those of
+    # PyTorch's own kernel: in float32, and always there.
     vectors = weight, bias, mean, var
     dtype = _dtype_of(vectors, x)
-    if x.dim() < 2 or dtype is None or not is_dense(x) or not are_vectors(vectors, (x.shape[1],), dtype):
+    is_lower = dtype is None and x.dtype in HALVES
+    of_vectors = x.dtype if is_lower else dtype
+    if x.dim() < 2 or of_vectors is None or not is_dense(x) or not are_vectors(vectors, (x.shape[1],), of_vectors):
         return None
     if (mean is None or var is None) and not (training and mean is None and var is None):
         return None
-    kept = x.shape[1] if training else 0
+    kept, dtype = x.shape[1] if training or is_lower else 0, dtype or torch.float32
     return empty_like(x), empty((kept,), dtype), empty((kept,), dtype)
 
 
@@ -858,12 +920,11 @@ def _layer_norm(
 ) -> tuple[Tensor, ...] | None:
     shape = tuple(normalized_shape)
     rank = x.dim() - len(shape)
-    if x.dtype not in FAST_DTYPES or not x.is_contiguous() or tuple(x.shape[rank:]) != shape or rank < 0:
+    is_plain = x.is_contiguous() if x.dtype in FAST_DTYPES else x.dtype in HALVES and is_contiguous(x)
+    if not is_plain or tuple(x.shape[rank:]) != shape or rank < 0 or not are_vectors((weight, bias), shape, x.dtype):
         return None
-    if not are_vectors((weight, bias), shape, x.dtype):
-        return None
-    rows = (*x.shape[:rank], *[1] * len(shape))
-    return empty_like(x), empty(rows, x.dtype), empty(rows, x.dtype)
+    rows, dtype = (*x.shape[:rank], *[1] * len(shape)), torch.float32 if x.dtype in HALVES else x.dtype
+    return empty_like(x), empty(rows, dtype), empty(rows, dtype)
 
 
 def _group_norm(

@@ -154,6 +154,11 @@ def test_a_backend_that_is_not_counted(write, monkeypatch, capsys):
     assert "not on tensorflow. Set the environment variable KERAS_BACKEND=torch" in capsys.readouterr().err
 
 
+def test_runs_of_loops_are_an_option_of_jax(write, capsys):
+    assert main([str(write(configuration())), "--trips", "3"]) == 1
+    assert "Leave out trips (--trips), or set KERAS_BACKEND=jax" in capsys.readouterr().err
+
+
 def test_a_file_of_hdf5_says_how_to_convert_it(capsys):
     with pytest.raises(SystemExit):
         main(["net.h5"])

@@ -125,10 +125,13 @@ def convolution_backward(draw: Draw) -> tuple[Any, ...]:
 def attention(draw: Draw) -> tuple[Any, ...]:
     batch, heads, length, size = (draw.choice(sizes) for sizes in ((1, 2), (1, 2, 3), (1, 4, 5), (4, 8)))
     parts = draw.choice((1, 1, 3))
-    query = draw.tensor(batch, length, parts * heads, size).chunk(parts, 2)[-1].transpose(1, 2)
+    dtype = draw.dtype()
+    query = draw.tensor(batch, length, parts * heads, size, dtype=dtype).chunk(parts, 2)[-1].transpose(1, 2)
     if draw.random() < 0.5:  # a position of all sequences lies side by side, as in nn.MultiheadAttention
-        query = draw.tensor(length, batch, heads, size).permute(1, 2, 0, 3)
-    return query, draw.tensor(batch, heads, 5, size), draw.tensor(batch, heads, 5, size)
+        query = draw.tensor(length, batch, heads, size, dtype=dtype).permute(1, 2, 0, 3)
+    elif draw.random() < 0.3:
+        query = torch.empty(batch, heads, length, size, dtype=dtype, device="meta")
+    return query, *(draw.tensor(batch, heads, 5, size, dtype=dtype) for _ in range(2))
 
 
 def reduction(draw: Draw) -> tuple[Any, ...]:
@@ -232,7 +235,8 @@ def divided(draw: Draw) -> tuple[Any, ...]:
 def batch_norm_backward(draw: Draw) -> tuple[Any, ...]:
     gradient, x = two_alike(draw)
     features = (x.shape[1] if x.dim() > 1 and draw.random() < 0.9 else draw.size(),)
-    vectors = [draw.tensor(*features, dtype=x.dtype) for _ in range(5)]
+    saved = torch.float32 if x.dtype in (torch.bfloat16, torch.float16) else x.dtype
+    vectors = [draw.tensor(*features, dtype=dtype) for dtype in (*[x.dtype] * 3, saved, saved)]
     vectors[0] = draw.choice((vectors[0], None))
     return gradient, x, *vectors, draw.random() < 0.8, 1e-5, [draw.random() < 0.9 for _ in range(3)]
 
@@ -242,7 +246,18 @@ def batch_norm(draw: Draw) -> tuple[Any, ...]:
     weight, bias, mean, var = (draw.tensor(x.shape[1], dtype=x.dtype) for _ in range(4))
     if draw.random() < 0.5:
         mean = var = None
-    return x, *draw.choice(((weight, bias), (None, None))), mean, var, True, 0.1, 1e-5
+    training = x.dtype in (torch.float32, torch.float64) or mean is None or draw.random() < 0.5
+    return x, *draw.choice(((weight, bias), (None, None))), mean, var, training, 0.1, 1e-5
+
+
+def layer_norm(draw: Draw) -> tuple[Any, ...]:
+    x = torch.empty(draw.shape(draw.randint(1, 4)), dtype=draw.dtype(), device="meta")
+    shape = [*x.shape[draw.randint(0, x.dim() - 1) :]]
+    return x, shape, *(draw.choice((None, draw.tensor(*shape, dtype=x.dtype))) for _ in range(2)), 1e-5
+
+
+def cumulative(draw: Draw) -> tuple[Any, ...]:
+    return draw.tensor(*draw.shape(draw.randint(0, 3)), dtype=draw.choice((None, torch.int32))), draw.randint(-3, 2)
 
 
 def prelu(draw: Draw) -> tuple[Any, ...]:
@@ -344,6 +359,12 @@ def loss(draw: Draw) -> tuple[Any, ...]:
     return x, target, weight, draw.randint(0, 2), -100
 
 
+def mse_loss_backward(draw: Draw) -> tuple[Any, ...]:
+    x, target = two_alike(draw)
+    reduction = draw.randint(0, 2)
+    return draw.tensor(*(() if reduction else x.shape), dtype=x.dtype), x, target, reduction
+
+
 def loss_backward(draw: Draw) -> tuple[Any, ...]:
     x, target, weight, reduction, ignored = loss(draw)
     gradient = draw.tensor(*(() if reduction else target.shape), dtype=x.dtype)
@@ -372,6 +393,9 @@ ARGUMENTS: dict[str, Callable[[Draw], tuple[Any, ...]]] = {
     "aten::embedding": embedding,
     "aten::constant_pad_nd": padded,
     "aten::nll_loss_forward": loss,
+    "aten::mse_loss": lambda draw: (*two_alike(draw), draw.randint(0, 2)),
+    "aten::mse_loss_backward": mse_loss_backward,
+    "aten::all": lambda draw: (draw.tensor(*draw.shape(draw.randint(0, 3)), dtype=draw.choice((None, torch.bool))),),
     "aten::nll_loss_backward": loss_backward,
     "aten::slice_backward": sliced,
     "aten::max_pool2d_with_indices": windows(4),
@@ -394,6 +418,9 @@ ARGUMENTS: dict[str, Callable[[Draw], tuple[Any, ...]]] = {
     "aten::_prelu_kernel": prelu,
     "aten::select_backward": selected,
     "aten::native_group_norm": group_norm,
+    "aten::native_layer_norm": layer_norm,
+    "aten::cumsum": cumulative,
+    **{f"aten::{name}": lambda draw: cumulative(draw)[:1] for name in ("neg", "abs")},
     "aten::native_group_norm_backward": group_norm_backward,
     **{f"aten::upsample_{way}2d": interpolation(way != "nearest") for way in ("nearest", "bilinear", "bicubic")},
     **{
@@ -477,6 +504,18 @@ def test_filled_tensors(name, sizes, dtype):
 def test_arange(end):
     result = FAST_KERNELS["aten::arange"](end, device=torch.device("meta"), pin_memory=False)
     assert look(result) == look(torch.arange(end, device="meta"))
+    result = FAST_KERNELS["aten::arange.start"](-2, end, device=torch.device("meta"), pin_memory=False)
+    assert look(result) == look(torch.arange(-2, end, device="meta"))
+
+
+@pytest.mark.parametrize("name", ["mul", "div"])
+def test_results_that_are_written_to_another_tensor(name):
+    draw, kernel = Draw(name), FAST_KERNELS[f"aten::{name}.out"]
+    for x, y in (pair(draw) for _ in range(N_CALLS)):
+        out = torch.empty(x.shape, dtype=x.dtype, device="meta")
+        result = kernel(x, y, out=out)
+        assert result is None or result is out is getattr(torch, name)(x, y, out=out)
+    assert kernel(x, 2.0, out=torch.empty(9, 9, device="meta")) is None
 
 
 def test_arange_leaves_everything_else_to_pytorch():
@@ -488,6 +527,7 @@ def test_arange_leaves_everything_else_to_pytorch():
         ((3,), {"device": "cpu"}),
     ]:
         assert kernel(*args, **options) is None
+        assert FAST_KERNELS["aten::arange.start"](0, *args, **options) is None
 
 
 def test_no_operator_goes_unchecked():
@@ -495,6 +535,8 @@ def test_no_operator_goes_unchecked():
         "aten::native_",
         "aten::mkldnn_rnn",
         "aten::arange",
+        "aten::div.out",
+        "aten::mul.out",
         "aten::zeros",
         "aten::ones",
     )  # test_fast_kernels.py has the first two
