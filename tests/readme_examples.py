@@ -83,7 +83,8 @@ def _shell(command: str, folder: Path) -> str:
         env={"PYTHONPATH": str(README.parent), "PATH": ""},
         check=False,
     )
-    return (done.stdout + done.stderr).replace(f"{folder}{os.sep}", "")
+    errors = re.sub(r"^costcore: capturing .*: \d+ s.*\n", "", done.stderr, flags=re.MULTILINE)  # of a busy machine
+    return (done.stdout + errors).replace(f"{folder}{os.sep}", "")
 
 
 def _without_release(text: str) -> str:
