@@ -1,6 +1,7 @@
 """Mistakes of users, on the command line and in Python, cause messages that help to correct them."""
 
 import sys
+from io import FileIO
 from pathlib import Path
 from types import ModuleType
 
@@ -226,29 +227,42 @@ def test_files_that_cannot_be_written_or_read_are_reported_as_they_were_written(
 def test_a_folder_that_is_read_only_is_reported(model, tmp_path, monkeypatch, capsys):
     """The temporary file can neither be written nor removed."""
 
-    def refuse(*arguments, **options):
+    opened = Path.open
+
+    def refuse(path, mode="r", *arguments, **options):
+        if "w" not in mode:
+            return opened(path, mode, *arguments, **options)
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(Path, "write_bytes", refuse)
-    monkeypatch.setattr(Path, "unlink", refuse)
     target = tmp_path / "report.json"
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(Path, "unlink", lambda path, **options: refuse(path, "w"))
     assert main([f"{model}:small", "--input", "2x3", "--output", str(target)]) == 1
     assert capsys.readouterr().err == f"costcore: {target} cannot be written: Read-only file system\n"
 
 
-@pytest.mark.parametrize("suffix", ["json", "html", "csv", "xlsx", "svg", "png", "pdf"])
-def test_a_full_disk_leaves_the_file_that_was_there(model, tmp_path, monkeypatch, capsys, suffix):
-    write = Path.write_bytes
+class OnFullDisk(FileIO):
+    """A file that takes the first bytes alone."""
 
-    def fill(path, content):
-        write(path, content[:9])
+    def write(self, content):
+        super().write(content[:9])
         raise OSError(28, "No space left on device")
 
+
+@pytest.mark.parametrize("suffix", ["json", "html", "csv", "xlsx", "svg", "png", "pdf"])
+def test_a_full_disk_leaves_the_file_that_was_there(model, tmp_path, monkeypatch, capsys, suffix):
     folder = tmp_path / "results"
     folder.mkdir()
     target = folder / f"report.{suffix}"
     target.write_text("before")
-    monkeypatch.setattr(Path, "write_bytes", fill)
+    read = Path.open
+    monkeypatch.setattr(
+        Path,
+        "open",
+        lambda path, mode="r", *args, **options: (
+            OnFullDisk(path, "w") if mode == "wb" else read(path, mode, *args, **options)
+        ),
+    )
     assert main([f"{model}:small", "--input", "2x3", "--output", str(target)]) == 1
     assert capsys.readouterr().err == f"costcore: {target} cannot be written: No space left on device\n"
     assert ([*folder.iterdir()], target.read_text()) == ([target], "before")
