@@ -96,8 +96,8 @@ def plan(
 ) -> Plans:
     """Find the fastest ways to distribute a training step of a model over many devices.
 
-    One rank of each plan is captured with three of its blocks and with four. The figures of all its blocks follow,
-    because each block of a kind adds the same. All blocks of the first ``certain`` plans are captured to confirm that
+    One rank of each plan is captured with three blocks and with four, and extrapolated linearly to all its blocks, as
+    blocks of a kind add the same. All blocks of the first ``certain`` plans are captured to confirm that
     they fit; :attr:`~costcore.studies.plans.Plans.error` is the error of the others.
 
     Args:
@@ -112,7 +112,7 @@ def plan(
         per_node: the maximum number of devices along ``tp``.
         micro_batches: samples per pass to try.
         certain: the number of plans with all blocks captured; 0 saves their time.
-        checkpoints: whether blocks run under activation checkpointing; both are tried. Or options ``checkpoint`` of
+        checkpoints: activation checkpointing of the blocks to try, default both; or options ``checkpoint`` of
             :func:`costcore.estimate`: other modules, or ``"Block(save=mm,attention)"``.
         precisions: options ``precision`` of :func:`costcore.estimate` to try, or ``"fp8"``: linear layers of blocks in
             float8, as in Transformer Engine, everything else as in ``"bfloat16"``.
@@ -191,7 +191,8 @@ def plan(
         sizes = ", ".join(map(str, micro_batches))
         running = "" if {*schedules} == {"1f1b"} else f", as {', '.join(schedules)} can run"
         raise ValueError(
-            f"no mesh divides {global_batch} samples into equal parts, and these into passes of {sizes}{running}"
+            f"global_batch={global_batch} is not divisible by replicas × micro-batch for any mesh "
+            f"(micro-batches {sizes}{running})"
         )
     if all(each.fits is None for each in tried):
         raise CostError(f"no plan can be captured: {tried[0].why}")
@@ -355,7 +356,7 @@ class _Search:
         return Plan(setup, fits, memory, sent, seconds, setup.bubble, binds, on_lines, why, None, host)
 
     def _host_bytes(self, setup: Setup, rank: RankCosts, kinds: Sequence[int]) -> int:
-        # In each direction, which a link has at the same time: what autograd saves, gradients and weights.
+        # Per direction, as a link is full duplex: activations out and back, gradients out, weights back.
         nbytes = 0.0
         if "activations" in setup.offload:
             nbytes += setup.passes * self._captures.blocks(setup, kinds).saved * self._kept_of_saved(setup, kinds)
@@ -364,7 +365,7 @@ class _Search:
         return round(nbytes)
 
     def _kept_of_saved(self, setup: Setup, kinds: Sequence[int]) -> float:
-        # With tokens divided, all that blocks save is divided: that of one device among all.
+        # Sequence parallelism divides all that blocks save: the tp=1 capture over tp.
         if not setup.sequence_parallel:
             return 1.0
         own, whole = (self._captures.blocks(each, kinds).saved for each in (setup, whole_width(setup)))
@@ -423,7 +424,7 @@ class _Search:
         if setup.precision == FP8 and setup.zero != 3:
             extra += 2 * rank.linear
         on_device = 0.0 if "optimizer" in setup.offload else share
-        # What the stage lacks was alive throughout, but for gradients of a single pass.
+        # The capture holds embedding and head throughout; gradients only if they accumulate.
         extra -= rank.of_ends(lacks, "weights") + on_device * rank.of_ends(lacks, "state")
         if setup.accumulates:
             extra -= (1 - cut.gradients) * rank.of_ends(lacks, "gradients")
@@ -432,12 +433,12 @@ class _Search:
 
 
 def whole_width(setup: Setup) -> Setup:
-    """Return the setup without tensor parallelism: what its devices divide in width or in tokens, one has."""
+    """Return the setup without tensor parallelism: a device has the whole width and all tokens."""
     return setup._replace(mesh=setup.mesh._replace(tp=1), sequence_parallel=False)
 
 
 def _copies(setup: Setup) -> tuple[int, int]:
-    # How many devices hold the same parameters: of experts fewer, if devices divide these.
+    # How many devices hold the same parameters; experts have fewer copies under expert parallelism.
     copies = setup.mesh.dp * setup.mesh.cp
     return copies, copies // setup.mesh.ep
 
@@ -466,7 +467,7 @@ def sent_bytes(setup: Setup, rank: RankCosts) -> float:
     sent = setup.passes * rank.sent
     experts = rank.expert_parameters
     if setup.zero == 3:
-        # The last pass was captured: others reduce nothing. Hybrid shards reduce their part among copies, too.
+        # The capture reduces gradients once. Hybrid shards also reduce across replicas.
         shards, of_experts = mesh.fsdp * mesh.cp, mesh.fsdp * mesh.cp // mesh.ep
         owned = experts / of_experts
         scattered = (rank.parameters - owned) * (shards - 1) + owned * (of_experts - 1)
@@ -766,8 +767,8 @@ class Plans(Result):
     def expected(self, plan: Plan) -> tuple[float, float, float] | None:
         """Return the seconds of a step to expect by published runs: the minimum, the middle and the maximum.
 
-        None if no run is of such a model and device, or if the bound exceeds what runs reached: they did not do what
-        this plan does.
+        None if no run is of such a model and device, or if the bound is slower than all of them: they are not
+        comparable.
 
         Args:
             plan: one of the plans.

@@ -1,7 +1,7 @@
 """Models of libraries by name, and the inputs that models usually take.
 
 ``timm:resnet50``, ``torchvision:resnet50`` and ``hf:bert`` are made from their configuration, without weights. A
-configuration of transformers is a file of other people: no code of it runs, and its model is bounded.
+configuration of transformers is untrusted: its code never runs, and the size and build time of its model are limited.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def make_hugging_face(name: str) -> tuple[Module, str]:
 
 
 CHANGES_COSTS = ("sliding_window", "num_experts", "num_local_experts", "n_routed_experts", "attention_chunk_size")
-"""Sizes that change what a model computes, where its configuration knows them."""
+"""Keys that change costs in some models: reported if this configuration ignores them."""
 
 
 def _unread(settings: Mapping[str, Any], config: Any) -> str:
@@ -125,7 +125,7 @@ def _config(name: str) -> tuple[Any, bool, str]:
             f"model, as file.py:factory"
         )
     try:
-        with TemporaryDirectory() as folder:  # of what remains of the file without the names of code
+        with TemporaryDirectory() as folder:  # the settings without keys that name code
             Path(folder, CONFIG).write_text(json.dumps(settings), encoding="utf-8")
             config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError) as error:
@@ -263,8 +263,9 @@ def _tokens(model: Module, config: Any) -> int:
 def _positions(model: Module, config: Any) -> list[int]:
     limits = (getattr(config, name, None) for name in _LIMITS)
     # positions of some encoders begin after that of padding
-    offsets = (x.padding_idx + 1 for x in model.modules() if hasattr(x, "padding_idx") and hasattr(x, _POSITIONS))
-    return [limit - next(offsets, 0) for limit in limits if isinstance(limit, int) and limit > 0]
+    padded = (x for x in model.modules() if hasattr(x, "padding_idx") and hasattr(x, _POSITIONS))
+    offset = next((x.padding_idx + 1 for x in padded), 0)
+    return [limit - offset for limit in limits if isinstance(limit, int) and limit > 0]
 
 
 def beyond_positions(model: Module, ids: object) -> list[str]:
@@ -329,7 +330,7 @@ MOST_VALUES = 10**6
 
 
 def read_config(path: str) -> tuple[dict[str, Any], bool]:
-    """Return the settings of a configuration without settings that name code, and whether ``auto_map`` did.
+    """Return the settings of a configuration without keys that name code, and whether it had ``auto_map``.
 
     Args:
         path: the file, or its folder.
@@ -370,7 +371,7 @@ def _check(settings: Mapping[str, Any], file: str) -> None:
             if abs(value) > most:
                 raise CostError(f"{file}: {name} is {short_repr(value)} (expected at most {most:,})")
         if isinstance(value, str) and name in ("architecture", "backbone") and ELSEWHERE.fullmatch(value):
-            raise CostError(f"{file}: {name} is {short_repr(value)}, which is not looked for")
+            raise CostError(f"{file}: {name} is {short_repr(value)}, and models of a hub or folder are not loaded")
 
 
 def _values(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -414,7 +415,7 @@ FACTORIES = frozenset(
     getattr(torch, name)
     for name in ("arange", "empty", "eye", "full", "linspace", "logspace", "ones", "rand", "randint", "randn", "zeros")
 )
-"""Functions of sizes, not of tensors."""
+"""Factory functions, which take sizes."""
 
 
 class _StoppedError(BaseException):
@@ -505,7 +506,7 @@ class _Watch:
 
 
 def _cpu_clock(thread: int) -> Callable[[], float]:
-    # Beside other work a thread waits for the processor, which is not the model's fault. Windows has no such clock.
+    # CPU time of the thread, so that a busy machine does not count against the model. Windows has only wall time.
     if not hasattr(time, "pthread_getcpuclockid"):
         return time.monotonic
     return partial(time.clock_gettime, time.pthread_getcpuclockid(thread))
@@ -535,7 +536,7 @@ class _SmallTensors(TorchFunctionMode):
 
 
 def _bound(value: Any) -> int:
-    # All tensors' elements multiplied, and all numbers
+    # An upper bound on the elements of the result: the product of all sizes and numbers of the arguments
     if isinstance(value, torch.Tensor):
         return int(max(value.numel(), 1))
     if isinstance(value, (int, float)):
@@ -675,7 +676,7 @@ def library_model(prefix: str, name: str) -> tuple[Module, str]:
     package, make = LIBRARIES[prefix]
     try:
         with without_weights(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # how weights will be initialized, of which there are none
+            warnings.simplefilter("ignore", FutureWarning)  # on the initialization of weights, which there are none of
             model, remark = make(name)
     except ImportError as error:
         raise CostError(import_problem(f"{prefix}:{name}", package, error)) from error

@@ -42,10 +42,10 @@ MOST_DRAWN = 1000
 """The maximum number of dots; the largest bounds are drawn."""
 
 LEAST_SHARE = 1e-4
-"""Groups with less of the time have no dot, as they would stretch the axes, but those near the largest always have."""
+"""Groups below this share of the time have no dot, unless within a factor of 10 of the longest."""
 
 LEAST_OPERATIONS = 0.01
-"""Dtypes with less of the operations of an engine have no roof, as counters of type int64, unless a dot needs it."""
+"""Dtypes below this share of an engine's operations, such as int64 counters, have a roof only if a dot needs it."""
 
 SMALLEST, LARGEST = 3.0, 14.0
 """Radius of a dot with nearly no share of the time, and of one with all of it, in pixels."""
@@ -85,8 +85,7 @@ class Dot(NamedTuple):
 
     Attributes:
         group: the group.
-        intensity: FLOP per byte from memory. In its time memory delivers so many bytes at most; the others are in a
-            cache.
+        intensity: FLOP per byte from memory. Bytes are capped at bandwidth × time; the rest comes from a cache.
         rate: FLOP per second; a multiply-add is two FLOP, and products that a fast algorithm saves do not count.
         measured: the measured seconds of the group; None if the time is the bound.
     """
@@ -131,8 +130,8 @@ class Frame(NamedTuple):
 def dots_of(times: Times) -> list[Dot]:
     """Return the dots of groups with operations, bytes and a share of the time, sorted by time, the longest last.
 
-    The FLOPs of a dot are as in the bound: of the definition, but no more than the busiest engine executes
-    in its seconds, as Winograd's algorithm, a causal mask or padding save some, and engines work at the same time.
+    The FLOPs of a dot are those of the definition, capped at what the busiest engine can execute in that time:
+    Winograd's algorithm, causal masks and padding save some.
     """
     measured, slowest = _measured_seconds(times), min((rate for *_, rate in times.device.levels()), default=inf)
     seconds = [measured[group.name] if measured else group.bound_seconds for group in times.groups]
@@ -168,9 +167,9 @@ def _flops_needed(group: GroupTime, times: Times) -> float:
 
 
 def roofs_of(times: Times) -> list[Roof]:
-    """Return the roofs of the engines at the dtypes of the run, by operations, and the roofs of the memories.
+    """Return the roofs of the engines at the dtypes of the run, most operations first, then those of the memories.
 
-    Of several caches it is the slowest.
+    Of several caches, only the slowest has a roof.
     """
     device = times.device
     products: Counter[tuple[str, float]] = Counter()
@@ -502,7 +501,7 @@ def _draw_roofs(axes: Any, times: Times, theme: Theme) -> None:
 
 
 def _name_roofs(axes: Any, times: Times, theme: Theme) -> None:
-    # Along the line of each roof: over the right end of one of an engine, in the lower part of one of a memory.
+    # Names of engines stand above the right end of their roof, those of memories along the lower part of the slope.
     axes.figure.draw_without_rendering()  # the slopes of lines follow from the layout
     (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
     roofs = roofs_of(times)

@@ -1,6 +1,6 @@
 """What a conversion to another framework did to a network: replaced, folded, dropped and added operators.
 
-:func:`conversions` reads it from calls that are matched by order; all of them together are all that differs.
+:func:`conversions` reads it from calls that are matched by order; together they are every difference.
 :func:`conversion_in_words` and :func:`conversion_of_macs` put it into sentences.
 """
 
@@ -35,10 +35,10 @@ FOLD_INTO = {"conv", "conv_transpose", "linear", "matmul"}
 
 
 class Recipe(NamedTuple):
-    """How a format without an operator writes it.
+    """The operators that a format without some operator uses in its place.
 
     Attributes:
-        core: the operators that all of it has, in order.
+        core: the operators it needs, in order.
         beside: operators that may be before and between them.
         tail: operators that may follow.
         is_learned: whether any of them may have parameters.
@@ -105,9 +105,9 @@ class ConversionChange(NamedTuple):
     """One kind of change that a conversion made.
 
     Attributes:
-        what: ``became`` (the operators were replaced by others), ``folded`` (a scale or shift right after a matrix
-            product with unchanged MACs), ``dropped``, ``added`` or ``changed`` (the operator is the same and costs
-            more or less).
+        what: ``became`` (the operators were replaced by others), ``folded`` (a scale or shift absorbed by the
+            matrix product before it, whose MACs are unchanged), ``dropped``, ``added`` or ``changed`` (the operator is
+            the same and costs more or less).
         old: operators before the conversion.
         new: operators after the conversion.
         times: number of changes of this kind.
@@ -126,7 +126,7 @@ class ConversionChange(NamedTuple):
 
     @property
     def is_renamed(self) -> bool:
-        """Whether an operator became that with another name, and nothing else."""
+        """Whether this is a pure rename, such as that of a quantized operator."""
         one = [class_of(op) for op in (*self.old, *self.new)]
         return self.what == "became" and len(self.old) == len(self.new) == 1 and one[0] == one[1]
 
@@ -184,11 +184,11 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
     "gather": ("select", "index"),
     "broadcast_to": ("expand", "broadcast_to"),
 }
-"""The views of PyTorch that other frameworks copy, by the operator that does."""
+"""Views of PyTorch that are copies elsewhere, by the copying operator."""
 
 
 def _viewed(report: ReportData, changes: Iterable[ConversionChange]) -> int:
-    # How many of the calls of some changes cost nothing in a report, where they are views.
+    # The number of changed calls that are free views in a report.
     free = Counter(entry["type"] for entry in report.ledger.entries.values() if is_free(entry))
     counts: Counter[str] = Counter()
     for each in changes:
@@ -351,7 +351,7 @@ def _replacements(into: str, olds: list[Entry], news: list[Entry]) -> Iterator[C
 
 
 MOST_SEARCHED = 250_000
-"""The maximum product of the numbers of calls between two matches among which operators are searched."""
+"""Runs of unmatched calls are not searched for patterns if ``len(olds) * len(news)`` exceeds this."""
 
 CREATED = ("arange", "constant", "full")
 """Operators that make values of nothing, which never become others."""

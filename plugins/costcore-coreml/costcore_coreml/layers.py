@@ -1,4 +1,4 @@
-"""Layers of neural networks in the older format, as operations of MIL."""
+"""Layers of neural networks in the older format, as operations of MIL; numbers are fields of NeuralNetwork.proto."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .wire import Message
 T = TypeVar("T")
 
 WEIGHTS = {1: "float32", 2: "float16", 31: "int8"}
-"""Types of weights by the field that stores them; others are quantized."""
+"""Dtypes of weights by the field of ``WeightParams`` that stores them; with field 40, its bit width decides."""
 
 UNARY = ("sqrt", "rsqrt", "inverse", "pow", "exp", "log", "abs", "threshold")
 """Functions of the layer ``unary`` by their number."""
@@ -106,7 +106,7 @@ PLAIN = {
 """Layers without weights or shapes of their own, by their field."""
 
 COMPARISONS = frozenset(range(815, 833))
-"""Layers that may compare with a number of their own."""
+"""Comparisons that may have a constant (``alpha``) as second operand."""
 
 OTHERS = {
     345: "reorganizeData",
@@ -166,7 +166,7 @@ def network_block(model: Model) -> Block:
 
 
 def _operations(layer: Message) -> list[Operation]:
-    """Return the operations of a layer; one that is not read has its own name, and is not counted."""
+    """Return the operations of a layer; an unsupported layer keeps its own name, and is not counted."""
     name, inputs, outputs = layer.text(1), layer.texts(2), layer.texts(3)
     field = next((number for number in layer.numbers() if FIRST_LAYER <= number < LAST_LAYER), 0)
     if field in (230, 231, 240, 870, 875) and len(inputs) > 2:
@@ -305,7 +305,7 @@ def _batch_norm(layer: Layer) -> tuple[str, Operands]:
 def _activation(layer: Layer) -> tuple[str, Operands]:
     field = next((number for number in layer.parameters.numbers() if number in ACTIVATIONS), 0)
     if not field:
-        raise CostError("an activation is of a kind that is not read")
+        raise CostError("an activation is of an unsupported kind")
     p = layer.parameters.one(field)
     if field == 25:
         slopes = p.one(1)
@@ -651,7 +651,7 @@ def _convolution_3d(layer: Layer) -> tuple[str, Operands]:
 
 
 WITHOUT_OPERAND = frozenset((290, 635, 1070, 1085, 1175, 1195, 1215))
-"""Layers that make their result of nothing."""
+"""Layers without inputs: constants, fills, ranges, random numbers."""
 
 LAYERS: Mapping[int, Callable[[Layer], tuple[str, Operands]]] = {
     100: _convolution,
