@@ -84,11 +84,11 @@ class Schedule(NamedTuple):
             raise ValueError(f"schedule {text!r}: only interleaved has chunks, at least 2 (interleaved=4)")
         return cls(name, int(chunks))
 
-    def is_possible(self, blocks: int, stages: int, passes: int) -> bool:
+    def is_possible(self, blocks: int, stages: int, n_micro_batches: int) -> bool:
         """Return whether it can run: chunks of equal numbers of blocks, micro-batches a multiple of stages."""
-        return self.chunks == 1 or (blocks % (stages * self.chunks) == 0 and passes % stages == 0)
+        return self.chunks == 1 or (blocks % (stages * self.chunks) == 0 and n_micro_batches % stages == 0)
 
-    def bubble(self, stages: int, passes: int, recomputes: bool = False) -> float:
+    def bubble(self, stages: int, n_micro_batches: int, recomputes: bool = False) -> float:
         """Return the bubble: idle time of stages over the time of all passes.
 
         A forward pass, the gradients of inputs and the gradients of weights are taken to need equal time; the
@@ -96,28 +96,28 @@ class Schedule(NamedTuple):
 
         Args:
             stages: the number of stages.
-            passes: passes of a step.
+            n_micro_batches: micro-batches of a step.
             recomputes: whether blocks run again in the backward pass.
         """
         whole = 4 if recomputes else 3
         delayed = {"zb-h1": 2, "zb-h2": 3}.get(self.name, 0)
-        return (stages - 1) / passes * (whole - delayed) / whole / self.chunks
+        return (stages - 1) / n_micro_batches * (whole - delayed) / whole / self.chunks
 
-    def in_flight(self, stage: int, stages: int, passes: int) -> float:
+    def in_flight(self, stage: int, stages: int, n_micro_batches: int) -> float:
         """Return the maximum number of micro-batches in flight on a stage.
 
         Args:
             stage: its number, from 0.
             stages: the number of stages.
-            passes: passes of a step.
+            n_micro_batches: micro-batches of a step.
         """
         if self.name == "gpipe":
-            return passes
+            return n_micro_batches
         if self.chunks > 1:
             warm_up = 2 * (stages - stage - 1) + (self.chunks - 1) * stages
-            return min(warm_up + 1, passes * self.chunks) / self.chunks
+            return min(warm_up + 1, n_micro_batches * self.chunks) / self.chunks
         held = {"zb-h1": stages, "zb-h2": 2 * stages - 1}.get(self.name, stages - stage)
-        return min(held, passes)
+        return min(held, n_micro_batches)
 
 
 ZERO = (0, 1, 2, 3, "hybrid")
@@ -146,7 +146,7 @@ class Setup(NamedTuple):
     Attributes:
         mesh: the devices.
         micro_batch: samples of one pass of one replica.
-        passes: passes of each replica per step.
+        n_micro_batches: micro-batches of each replica per step.
         checkpoints: whether the blocks run under activation checkpointing, or the option ``checkpoint`` of
             :func:`costcore.estimate` for other modules.
         precision: an option of :func:`costcore.estimate`, or :data:`FP8`; None for the dtypes of the model.
@@ -160,7 +160,7 @@ class Setup(NamedTuple):
 
     mesh: Mesh
     micro_batch: int
-    passes: int
+    n_micro_batches: int
     checkpoints: bool | str
     precision: str | None
     zero: int = 0
@@ -180,25 +180,25 @@ class Setup(NamedTuple):
     @property
     def accumulates(self) -> bool:
         """Whether gradients exist before the last pass."""
-        return self.passes > 1 or self.zero == 2 or self.gradients is not None
+        return self.n_micro_batches > 1 or self.zero == 2 or self.gradients is not None
 
     @property
     def step(self) -> str:
         """The option ``step`` of :func:`costcore.estimate` for the last pass."""
-        if self.mesh.fsdp > 1 and self.passes > 1 and self.sync == "last":
+        if self.mesh.fsdp > 1 and self.n_micro_batches > 1 and self.sync == "last":
             return "unsynchronized"
         return "accumulated" if self.accumulates else "steady"
 
     @property
     def reductions(self) -> int:
         """How often gradients are reduced in a step."""
-        return self.passes if self.sync == "each" else 1
+        return self.n_micro_batches if self.sync == "each" else 1
 
     @property
     def bubble(self) -> float:
         """The bubble: idle time of stages over compute time."""
         # Selective recomputation is short: only that of whole blocks delays the backward pass noticeably.
-        return self.schedule.bubble(self.mesh.pp, self.passes, self.checkpoints is True)
+        return self.schedule.bubble(self.mesh.pp, self.n_micro_batches, self.checkpoints is True)
 
 
 class Choices(NamedTuple):
@@ -244,7 +244,7 @@ class Choices(NamedTuple):
             sync = "each" if zero == 2 or (zero == 3 and self.sync is None) else self.sync or "last"
             how = zero, schedule, sync, split, offload, self.gradients
             made = [Setup(mesh, size, share // size, checkpoint, precision, *how) for size in sizes]
-            yield [each for each in made if schedule.is_possible(blocks, mesh.pp, each.passes)]
+            yield [each for each in made if schedule.is_possible(blocks, mesh.pp, each.n_micro_batches)]
 
     def _stages(self, mesh: Mesh) -> list[int]:
         if mesh.fsdp > 1:

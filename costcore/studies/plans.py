@@ -63,7 +63,7 @@ from costcore.text.output import Column
 NBYTES = {"bfloat16": 2, "pure_bfloat16": 2, FP8: 2, "autocast": 4, None: 4}
 """Bytes of a weight and of its gradient by precision; None is a model in float32."""
 
-CERTAIN = 3
+VERIFIED = 3
 """The number of plans with all blocks captured."""
 
 
@@ -77,7 +77,7 @@ def plan(
     optimizer: Any = "adamw",
     per_node: int = 8,
     micro_batches: Sequence[int] = (1, 2),
-    certain: int = CERTAIN,
+    verified: int = VERIFIED,
     checkpoints: Sequence[bool | str] = (False, True),
     precisions: Sequence[str | None] = ("bfloat16",),
     meshes: Iterable[Mapping[str, int]] | None = None,
@@ -97,7 +97,7 @@ def plan(
     """Find the fastest ways to distribute a training step of a model over many devices.
 
     One rank of each plan is captured with three blocks and with four, and extrapolated linearly to all its blocks, as
-    blocks of a kind add the same. All blocks of the first ``certain`` plans are captured to confirm that
+    blocks of a kind add the same. All blocks of the first ``verified`` plans are captured to confirm that
     they fit; :attr:`~costcore.studies.plans.Plans.error` is the error of the others.
 
     Args:
@@ -111,7 +111,7 @@ def plan(
         optimizer: the optimizer, see :func:`costcore.estimate`.
         per_node: the maximum number of devices along ``tp``.
         micro_batches: samples per pass to try.
-        certain: the number of plans with all blocks captured; 0 saves their time.
+        verified: the number of plans with all blocks captured; 0 saves their time.
         checkpoints: activation checkpointing of the blocks to try, default both; or options ``checkpoint`` of
             :func:`costcore.estimate`: other modules, or ``"Block(save=mm,attention)"``.
         precisions: options ``precision`` of :func:`costcore.estimate` to try, or ``"fp8"``: linear layers of blocks in
@@ -124,7 +124,7 @@ def plan(
             in any case.
         schedules: schedules of pipelines to try: ``"1f1b"``, ``"interleaved"`` (with 2 chunks of each stage, or
             ``"interleaved=4"``), ``"gpipe"``, ``"zb-h1"`` and ``"zb-h2"``. Interleaved schedules need blocks for all
-            chunks and a multiple of ``pp`` passes.
+            chunks and a multiple of ``pp`` micro-batches.
         sync: whether gradients are reduced at the ``"last"`` micro-batch of a step, or at ``"each"``. Default: the last
             for ``dp``, each for ``fsdp``. ZeRO-2 always reduces at each.
         gradients: ``"float32"`` keeps and reduces gradients in float32, as Megatron-LM does. Default: as the weights.
@@ -145,8 +145,8 @@ def plan(
         TypeError, ValueError: if an argument is invalid, or no mesh divides the samples.
     """
     _check(devices=devices, global_batch=global_batch, per_node=per_node)
-    if certain != 0:
-        _check(certain=certain)
+    if verified != 0:
+        _check(verified=verified)
     for size in micro_batches:
         _check(micro_batches=size)
     if wrong := [stage for stage in zero if stage not in ZERO]:
@@ -195,8 +195,8 @@ def plan(
             f"(micro-batches {sizes}{running})"
         )
     if all(each.fits is None for each in tried):
-        raise CostError(f"no plan can be captured: {tried[0].why}")
-    fitting, left_out = search.captured(tried, certain)
+        raise CostError(f"no plan can be captured: {tried[0].reason}")
+    fitting, left_out = search.captured(tried, verified)
     if not fitting:
         tried = search.least(tried)
     left_out += [each for each in tried if not each.fits]
@@ -296,10 +296,10 @@ class _Search:
             elif last.memory is None:
                 found.append(replace(last, setup=setup))
             else:
-                why = (
+                reason = (
                     f"needs at least {self._excess(last.memory)} too much, as a micro-batch of {last.setup.micro_batch}"
                 )
-                found.append(Plan(setup, False, why=why, memory_at_least=last.memory))
+                found.append(Plan(setup, False, reason=reason, memory_at_least=last.memory))
         return found
 
     def captured(self, tried: Iterable[Plan], most: int) -> tuple[list[Plan], list[Plan]]:
@@ -311,31 +311,31 @@ class _Search:
         """
         fitting = sorted((each for each in tried if each.fits), key=self._order)
         left_out: list[Plan] = []
-        certain: list[Plan] = []
+        verified: list[Plan] = []
 
         def fastest() -> Iterator[Plan]:
-            while fitting and len(certain) < most:
+            while fitting and len(verified) < most:
                 yield fitting.pop(0)
 
         for plan in progress(fastest(), "plans captured whole"):
             made = self._try(plan.setup, plan.memory)
-            (certain if made.fits else left_out).append(made)
-        return sorted([*certain, *fitting], key=self._order), left_out
+            (verified if made.fits else left_out).append(made)
+        return sorted([*verified, *fitting], key=self._order), left_out
 
-    def _try(self, setup: Setup, on_lines: int | None = None, is_last: bool = False) -> Plan:
+    def _try(self, setup: Setup, extrapolated: int | None = None, is_last: bool = False) -> Plan:
         try:
-            floor = 0 if on_lines is not None or is_last else self._floor(setup)
+            floor = 0 if extrapolated is not None or is_last else self._floor(setup)
             if floor > self._limit.memory:
-                why = f"needs at least {self._excess(floor)} too much, for weights, gradients and state"
-                return Plan(setup, False, why=why, memory_at_least=floor)
+                reason = f"needs at least {self._excess(floor)} too much, for weights, gradients and state"
+                return Plan(setup, False, reason=reason, memory_at_least=floor)
             memory, rank, stage = max(
                 (self._stage(setup, each) for each in self._stages(setup)), key=lambda stage: stage[0]
             )
-            if on_lines is not None:
+            if extrapolated is not None:
                 memory, rank, stage = self._stage(setup, stage, exactly=True)
             whole = self._captures.of(setup, self._kinds)
         except (CostError, TypeError, ValueError) as error:
-            return Plan(setup, None, why=str(error))
+            return Plan(setup, None, reason=str(error))
         stages, blocks = setup.mesh.pp, self._captures.blocks(setup, self._kinds)
         sent, host = round(sent_bytes(setup, rank)), self._host_bytes(setup, rank, stage.kinds)
         # Stages with equal work: a device takes its share of the time of all blocks.
@@ -345,26 +345,28 @@ class _Search:
                 blocks.seconds - self._captures.blocks(whole_width(setup), self._kinds).seconds / setup.mesh.tp
             )
         step_seconds = 0.0 if "optimizer" in setup.offload else whole.step_seconds * _share_of_state(setup, whole)
-        seconds = (setup.passes * pass_seconds + step_seconds) / stages
+        seconds = (setup.n_micro_batches * pass_seconds + step_seconds) / stages
         binds = max(whole.binds, key=whole.binds.__getitem__, default="")
         for link, nbytes, name in ((self._link, sent, "communication"), (self._host_link, host, "host")):
             over = link.seconds(0, nbytes) if link is not None else 0.0
             if over > seconds:
                 seconds, binds = over, name
         fits = memory <= self._limit.memory
-        why = "" if fits else f"needs {self._excess(memory)} too much"
-        return Plan(setup, fits, memory, sent, seconds, setup.bubble, binds, on_lines, why, None, host)
+        reason = "" if fits else f"needs {self._excess(memory)} too much"
+        return Plan(setup, fits, memory, sent, seconds, setup.bubble, binds, extrapolated, reason, None, host)
 
     def _host_bytes(self, setup: Setup, rank: RankCosts, kinds: Sequence[int]) -> int:
         # Per direction, as a link is full duplex: activations out and back, gradients out, weights back.
         nbytes = 0.0
         if "activations" in setup.offload:
-            nbytes += setup.passes * self._captures.blocks(setup, kinds).saved * self._kept_of_saved(setup, kinds)
+            nbytes += (
+                setup.n_micro_batches * self._captures.blocks(setup, kinds).saved * self._saved_share(setup, kinds)
+            )
         if "optimizer" in setup.offload:
             nbytes += rank.parameters * _share_of_state(setup, rank) * NBYTES[setup.precision]
         return round(nbytes)
 
-    def _kept_of_saved(self, setup: Setup, kinds: Sequence[int]) -> float:
+    def _saved_share(self, setup: Setup, kinds: Sequence[int]) -> float:
         # Sequence parallelism divides all that blocks save: the tp=1 capture over tp.
         if not setup.sequence_parallel:
             return 1.0
@@ -399,7 +401,7 @@ class _Search:
         found: dict[Any, Stage] = {}
         for stage in range(last + 1):
             kinds = tuple(self._kinds[stage * size : (stage + 1) * size])
-            waiting = setup.schedule.in_flight(stage, setup.mesh.pp, setup.passes) - 1
+            waiting = setup.schedule.in_flight(stage, setup.mesh.pp, setup.n_micro_batches) - 1
             lacks = tuple(end for end, holder in zip(ENDS, (0, last), strict=True) if stage != holder)
             if (kinds, lacks) not in found or found[kinds, lacks].waiting < waiting:
                 found[kinds, lacks] = Stage(kinds, waiting, lacks)
@@ -410,7 +412,7 @@ class _Search:
         rank = self._captures.of(setup, kinds)
         share = _share_of_state(setup, rank)
         wider = 1 if setup.gradients is None else 4 / NBYTES[setup.precision]
-        kept, extra, blocks = self._kept_of_saved(setup, kinds), 0.0, None
+        kept, extra, blocks = self._saved_share(setup, kinds), 0.0, None
         if waiting or "activations" in setup.offload:
             blocks = self._captures.blocks(setup, kinds)
         if blocks is not None and "activations" in setup.offload:
@@ -464,14 +466,14 @@ def sent_bytes(setup: Setup, rank: RankCosts) -> float:
     """
     nbytes, mesh, times = NBYTES[setup.precision], setup.mesh, setup.reductions
     wide = nbytes if setup.gradients is None else 4
-    sent = setup.passes * rank.sent
+    sent = setup.n_micro_batches * rank.sent
     experts = rank.expert_parameters
     if setup.zero == 3:
         # The capture reduces gradients once. Hybrid shards also reduce across replicas.
         shards, of_experts = mesh.fsdp * mesh.cp, mesh.fsdp * mesh.cp // mesh.ep
         owned = experts / of_experts
         scattered = (rank.parameters - owned) * (shards - 1) + owned * (of_experts - 1)
-        sent += scattered * (times * wide - setup.passes * nbytes)
+        sent += scattered * (times * wide - setup.n_micro_batches * nbytes)
         return sent + times * 2 * (mesh.dp - 1) / mesh.dp * rank.parameters * wide
     copies, of_experts = _copies(setup)
     among = (copies - 1) / copies * (rank.parameters - experts) + (of_experts - 1) / of_experts * experts
@@ -480,7 +482,7 @@ def sent_bytes(setup: Setup, rank: RankCosts) -> float:
 
 def _kept(setup: Setup) -> tuple[str, float]:
     # Whether gradients are kept between passes, and of how many passes activations are.
-    return setup.step, setup.schedule.in_flight(0, setup.mesh.pp, setup.passes)
+    return setup.step, setup.schedule.in_flight(0, setup.mesh.pp, setup.n_micro_batches)
 
 
 NEAR = 2.0
@@ -546,13 +548,13 @@ class Plan:
             None.
         sent: bytes that a device sends per step, except between pipeline stages.
         seconds: the minimum time of a step.
-        bubble: idle time of pipeline stages over ``seconds``: ``(pp - 1) / passes`` in the 1F1B schedule; see
+        bubble: idle time of pipeline stages over ``seconds``: ``(pp - 1) / n_micro_batches`` in the 1F1B schedule; see
             :meth:`costcore.studies.plan_setups.Schedule.bubble`.
         binds: the bottleneck: an engine or memory of the device (``matrix``, ``vector``, ``dram``), ``communication``,
             or ``host``, the link to it.
-        on_lines: the memory extrapolated from captures of few blocks, if :attr:`memory` is from a capture of
+        extrapolated: the memory extrapolated from captures of few blocks, if :attr:`memory` is from a capture of
             all blocks of the rank; None if :attr:`memory` is extrapolated itself.
-        why: why it is left out; empty if it fits.
+        reason: why it is left out; empty if it fits.
         host: bytes that a device sends to its host per step, and receives from it.
     """
 
@@ -563,15 +565,15 @@ class Plan:
     seconds: float | None = None
     bubble: float = 0.0
     binds: str = ""
-    on_lines: int | None = None
-    why: str = ""
+    extrapolated: int | None = None
+    reason: str = ""
     memory_at_least: int | None = None
     host: int | None = None
 
     @property
     def is_captured(self) -> bool:
         """Whether all blocks of the rank were captured."""
-        return self.on_lines is not None
+        return self.extrapolated is not None
 
     @property
     def assumed(self) -> list[str]:
@@ -594,7 +596,7 @@ class Plan:
             "offload": [*setup.offload],
             "gradients": setup.gradients,
             "micro_batch": setup.micro_batch,
-            "passes": setup.passes,
+            "n_micro_batches": setup.n_micro_batches,
             "checkpoint": setup.checkpoints,
             "precision": setup.precision,
             **{name: value for name, value in vars(self).items() if name != "setup"},
@@ -608,21 +610,25 @@ COLUMNS = (
     Column("expected", "Expected", "ratio", "calibrated"),
     Column("seconds", "Bound", "duration", "bound"),
     *(Column("micro_batch", "Micro-batch", "count"), Column("checkpoint", "Checkpointing")),
-    *(Column("bubble", "Bubble", "percent"), Column("passes", "Passes", "count"), Column("sent", "Sent", "bytes")),
+    *(
+        Column("bubble", "Bubble", "percent"),
+        Column("n_micro_batches", "Micro-batches", "count"),
+        Column("sent", "Sent", "bytes"),
+    ),
     *(Column("binds", "Bound by"), Column("status", "Memory is"), Column("precision", "Precision")),
 )
 
-DROPPED_FIRST = ("precision", "status", "binds", "passes", "sent", "bubble")
+DROPPED_FIRST = ("precision", "status", "binds", "n_micro_batches", "sent", "bubble")
 """The columns that a narrow terminal drops, in this order."""
 
 LEFT_OUT = (
     *(each for each in COLUMNS if each.key in ("mesh", "micro_batch", "checkpoint", "memory")),
-    Column("why", "Left out because"),
+    Column("reason", "Left out because"),
 )
 
 TIMES = "bounds leave out latencies and transfers between pipeline stages; the order includes bubbles"
 
-FIGURES = ("seconds", "memory", "sent", "bubble", "micro_batch", "passes")
+FIGURES = ("seconds", "memory", "sent", "bubble", "micro_batch", "n_micro_batches")
 """The figures of a plan that :meth:`Plans.pareto` compares."""
 
 
@@ -705,7 +711,7 @@ class Plans(Result):
     @property
     def error(self) -> float | None:
         """The largest relative error of extrapolated memory among captured plans; None without one."""
-        both = [(each.on_lines, each.memory) for each in (*self.plans, *self.left_out)]
+        both = [(each.extrapolated, each.memory) for each in (*self.plans, *self.left_out)]
         return max((abs(line - memory) / memory for line, memory in both if line and memory), default=None)
 
     def pareto(self, *names: str) -> Plans:

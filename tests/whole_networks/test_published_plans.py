@@ -160,7 +160,7 @@ def planned(name):
         micro_batches=(run.micro_batch,),
         checkpoints=(True,),
         meshes=[run.mesh],
-        certain=int(name in BY_HAND),
+        verified=int(name in BY_HAND),
         **dict(run.options),
     )
 
@@ -204,7 +204,7 @@ def test_memory_of_torchtitan(devices, gib):
         micro_batches=(2,),
         checkpoints=("LlamaDecoderLayer(save=mm/2,attention)",),
         meshes=[{"fsdp": devices}],
-        certain=0,
+        verified=0,
         loss=loss,
     ).plans
     assert all(made.memory == pytest.approx(each * 2**30, rel=0.1) for each in gib)
@@ -306,9 +306,9 @@ def test_llama_405b(replicas, tflops):
         micro_batches=(1,),
         checkpoints=(True,),
         meshes=[{"fsdp": replicas, "tp": 8, "pp": 16}],
-        certain=0,
+        verified=0,
     )
-    assert [each.why for each in found.left_out] == []
+    assert [each.reason for each in found.left_out] == []
     assert found.best.seconds < 2048 * 2.151e16 / (replicas * 128 * tflops * 1e12) < 4 * found.best.seconds
 
 
@@ -325,7 +325,7 @@ def test_olmo_7b():
         checkpoints=(True,),
         meshes=[{"fsdp": 216}],
     )
-    assert [each.why for each in found.left_out] == []
+    assert [each.reason for each in found.left_out] == []
 
 
 def test_deepseek_v3():
@@ -350,6 +350,6 @@ def test_deepseek_v3():
         checkpoints=(True,),
         meshes=[{"fsdp": 128, "pp": 16, "ep": 64}],
     )
-    assert [each.why for each in found.left_out] == []
+    assert [each.reason for each in found.left_out] == []
     seconds = 2.664e6 * 3600 / 14.8e12 * 15_360 * 4096 / 2048
     assert found.best.seconds < seconds < 4 * found.best.seconds

@@ -106,7 +106,7 @@ def test_experts_exchange_rows():
     made = planned(Mixture(), {"dp": 4, "ep": 4})
     assert made.assumed == ["every expert receives the same number of rows"]
     rows = 2 * TOKENS * 2
-    assert made.why == ""
+    assert made.reason == ""
     assert made.sent == 6 * 2 * (3 * rows * (2 * WIDTH + 1) // 4) + 3 * DENSE
 
 
@@ -143,7 +143,7 @@ def test_keys_and_values_are_gathered():
 def test_memory_is_that_of_a_capture_of_all_blocks(mesh, checkpoint):
     made = planned(Mixture(depth=6), mesh, checkpoints=(checkpoint,))
     assert made.is_captured
-    assert made.on_lines == pytest.approx(made.memory, rel=1e-4)
+    assert made.extrapolated == pytest.approx(made.memory, rel=1e-4)
 
 
 def test_what_cannot_be_divided_says_why():

@@ -50,7 +50,7 @@ def test_memory_is_that_of_a_capture_of_all_blocks(net, found):
             optimizer="adamw",
             mesh=layout.mesh,
             plan=layout,
-            step="accumulated" if setup.passes > 1 else "steady",
+            step="accumulated" if setup.n_micro_batches > 1 else "steady",
             precision=setup.precision,
             checkpoint="Block" if setup.checkpoints else None,
         ).memory
@@ -64,10 +64,10 @@ def test_plans_that_fit_come_first_and_all_are_listed(found):
     assert times == sorted(times)
     assert found.best.is_captured
     assert all(each.memory <= 502 * 2**20 for each in found.plans)
-    assert all(each.why for each in found.left_out)
+    assert all(each.reason for each in found.left_out)
     content = found.to_dict()
     assert len(content["plans"]) == len(found.plans) + len(found.left_out)
-    assert {"dp", "fsdp", "tp", "pp", "memory", "sent", "seconds", "why"} <= content["plans"][0].keys()
+    assert {"dp", "fsdp", "tp", "pp", "memory", "sent", "seconds", "reason"} <= content["plans"][0].keys()
 
 
 def test_the_front(found):
@@ -139,7 +139,7 @@ def test_stages_of_zero(net, mesh, options, per_parameter, sent):
     options = {"micro_batches": (1,), "checkpoints": (False,), "global_batch": 8 // mesh.get("tp", 1), **options}
     found = plan(net, ("batch", 1, 64), devices=4, device="h100", meshes=[mesh], **options)
     (made,) = found.plans
-    assert made.setup.passes == 2
+    assert made.setup.n_micro_batches == 2
     tokens = 500 * 2**20  # the context; the activations of one token are small
     transient = 64 * 256 * 12  # of a weight and its update, in float32, at most
     assert per_parameter * WEIGHTS <= made.memory - tokens < per_parameter * WEIGHTS + 3 * transient
@@ -232,13 +232,13 @@ def test_modules_to_recompute(net):
     assert ways[True].memory < ways["Block(save=addmm)"].memory < ways[False].memory
     assert ways["Block(save=addmm)"].seconds < ways[True].seconds
     (left,) = found.left_out
-    assert left.setup.checkpoints == "GELU" and "unknown class of modules in checkpoint 'GELU'" in left.why
+    assert left.setup.checkpoints == "GELU" and "unknown class of modules in checkpoint 'GELU'" in left.reason
 
 
 def test_a_stage_of_as_many_blocks_as_a_capture_has_times(net):
     """Two stages of 4 blocks: a capture of all blocks of a stage has no times, which those of 4 blocks need."""
     staged, alone, lines = (
-        plan(net, X, **{**ONE, "checkpoints": (True,)}, meshes=[mesh], devices=devices, certain=certain)
+        plan(net, X, **{**ONE, "checkpoints": (True,)}, meshes=[mesh], devices=devices, verified=certain)
         for mesh, devices, certain in (({"pp": 2}, 2, 3), ({"dp": 1}, 1, 3), ({"pp": 2}, 2, 0))
     )
     assert staged.best.seconds == pytest.approx(alone.best.seconds / 2) != 0
@@ -285,7 +285,7 @@ def test_what_cannot_run_says_why(net):
     found = plan(net, ("batch", 16, 64), meshes=[{"tp": 8}, {"dp": 8}], memory="500.1 MiB", **options)
     assert not found.plans
     assert found.best is None
-    assert all("too much" in each.why for each in found.left_out)
+    assert all("too much" in each.reason for each in found.left_out)
     # Weights, gradients and state of two bytes, two and twelve do not fit, whatever the passes need.
     copies = [each for each in found.left_out if each.setup.mesh.dp == 8]
     assert all(0 <= each.memory_at_least - 500 * 2**20 - 16 * WEIGHTS < 4 * 100 for each in copies)
