@@ -137,7 +137,10 @@ def _missing_inputs(model: Any) -> MissingInputsError:
     takes = _shapes(model)
     if not takes:
         return MissingInputsError("The file does not state their sizes.")
-    shapes = [tuple((32 if i else 1) if size is None else size for i, size in enumerate(x.shape)) for x in model.inputs]
+    shapes = []
+    for x in model.inputs:
+        usual = 224 if len(x.shape) == 4 else 32  # an image
+        shapes.append(tuple((usual if i else 1) if size is None else size for i, size in enumerate(x.shape)))
     return MissingInputsError(f"The file leaves sizes open: {takes}.", shapes[0] if len(shapes) == 1 else shapes)
 
 
