@@ -611,7 +611,7 @@ class Attempts:
         model: the model; or a report, which is not captured again.
         inputs: its inputs.
         target: the memories of the device.
-        limit: the terms besides tensors for a target with one memory; None if it is divided.
+        limit: a single memory and what is taken from it besides tensors; None for SRAM and flash.
         options: the options of :func:`costcore.estimate`.
         records: whether the memory of a run is recorded; otherwise its values are placed in an arena.
         align: the alignment of an arena.
@@ -663,7 +663,7 @@ class Attempts:
             return self.model
         recorded = {"memory": True} if self.records else {}
         with warnings.catch_warnings():
-            # about operators without a formula, whose memory is known, and about code that nobody runs in this way
+            # on operators without a formula, whose memory is known, and on attempts with changed options
             warnings.simplefilter("ignore", Warning if changes else CostWarning)
             given = self.inputs if inputs is None else inputs
             return estimate(self.model, given, **{**self.options, **recorded, **changes})
@@ -752,7 +752,7 @@ def target_of(target: object) -> Target:
         return _of_device(find_device(target))
     if not isinstance(target, str):
         raise TypeError(f"target must be {FORMS} (got {short_repr(target)})")
-    # Gigabytes of RAM are the memory of a device; kilobytes are those of a microcontroller, beside its flash or ROM.
+    # RAM in GB is the memory of a device; in smaller units, the SRAM of a microcontroller beside its flash or ROM.
     target = re.sub(r"([0-9] ?Gi?B?) +(v?ram|memory)\b", r"\1", target, flags=re.IGNORECASE)
     text = target.lower()
     if re.search(r"\b(s?ram|flash|rom)\b", text):
@@ -842,7 +842,7 @@ def needs_of(report: Report, target: Target, limit: Limit | None, arena: Arena |
     Args:
         report: the report of the run.
         target: the memories of the device.
-        limit: the terms besides tensors for a target with one memory; None if it is divided.
+        limit: a single memory and what is taken from it besides tensors; None for SRAM and flash.
         arena: the values of the run, placed; None for a run with recorded memory.
 
     Raises:

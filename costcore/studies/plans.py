@@ -98,7 +98,8 @@ def plan(
 
     One rank of each plan is captured with three blocks and with four, and extrapolated linearly to all its blocks, as
     blocks of a kind add the same. All blocks of the first ``verified`` plans are captured to confirm that
-    they fit; :attr:`~costcore.studies.plans.Plans.error` is the error of the others.
+    they fit; :attr:`~costcore.studies.plans.Plans.error` is the largest error of
+    their extrapolation.
 
     Args:
         model: a ``torch.nn.Module``. Tensor parallelism needs its attribute ``tp_plan``, as models of transformers have
@@ -367,7 +368,7 @@ class _Search:
         return round(nbytes)
 
     def _saved_share(self, setup: Setup, kinds: Sequence[int]) -> float:
-        # Sequence parallelism divides all that blocks save: the tp=1 capture over tp.
+        # Sequence parallelism shards all saved activations of blocks: those of the tp=1 capture, divided by tp.
         if not setup.sequence_parallel:
             return 1.0
         own, whole = (self._captures.blocks(each, kinds).saved for each in (setup, whole_width(setup)))
@@ -385,7 +386,7 @@ class _Search:
         return self._limit.needed(ceil(held + (0.0 if "optimizer" in setup.offload else share * state)))
 
     def least(self, tried: Sequence[Plan]) -> list[Plan]:
-        """Return the plans, of which none fits, with the memory of the one that needs the least of all."""
+        """Return the plans, none of which fits; if none has a memory, that with the lowest bound is captured."""
         bounds = [each for each in tried if each.memory is None and each.memory_at_least is not None]
         if not bounds or any(each.memory for each in tried):
             return [*tried]
@@ -416,7 +417,7 @@ class _Search:
         if waiting or "activations" in setup.offload:
             blocks = self._captures.blocks(setup, kinds)
         if blocks is not None and "activations" in setup.offload:
-            # Those of the block that runs, and of the one whose bytes are on their way.
+            # The device holds activations of the running block, and of that in transfer.
             extra, kept = 2 * blocks.largest * kept, 0.0
         cut = Cut(gradients=1 - wider * (share if setup.zero == 2 else 1), saved=1 - kept)
         if exactly or cut != Cut():
@@ -481,7 +482,7 @@ def sent_bytes(setup: Setup, rank: RankCosts) -> float:
 
 
 def _kept(setup: Setup) -> tuple[str, float]:
-    # Whether gradients are kept between passes, and of how many passes activations are.
+    # Whether gradients are kept between passes, and the number of passes whose activations are kept.
     return setup.step, setup.schedule.in_flight(0, setup.mesh.pp, setup.n_micro_batches)
 
 
@@ -489,7 +490,7 @@ NEAR = 2.0
 """The distance up to which published runs are near enough to order plans by them."""
 
 ALIKE = 1.05
-"""The ratio of expected times below which the bound decides the order: published runs say no more than that."""
+"""The ratio of expected times below which the bound decides the order: published runs resolve no less."""
 
 
 class _Order:
@@ -680,8 +681,8 @@ class Plans(Result):
     """The plans that were tried.
 
     Attributes:
-        plans: the plans that fit, by expected time of a step; by the bound with the bubble where that differs by less
-            than 5 %, or no published run is near.
+        plans: the plans that fit, by expected step time. Plans whose expected times differ by less than 5 %, and all
+            plans if no published run is near, are ordered by the bound with the bubble.
         left_out: all others, each with the reason.
         device: the device.
         limit: the terms of its memory.

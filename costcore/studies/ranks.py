@@ -35,8 +35,8 @@ EVEN = 1.005
 """Below this ratio of maximum and mean, ranks are even."""
 
 CLOCKS = (
-    "waiting: how much longer a kernel ran than the shortest one of the same collective, which the rank that arrives "
-    "last has; clocks of ranks are not compared"
+    "waiting: how much longer a kernel ran than the shortest one of the same collective, that of the rank that arrived "
+    "last; clocks of ranks are not compared"
 )
 
 COLUMNS = (
@@ -344,7 +344,7 @@ def _steps(numbers: Sequence[int]) -> str:
 
 
 def compare_collectives(ranks: Sequence[Rank]) -> list[str]:
-    """Set what ranks waited for each other; return remarks on collectives that cannot be compared.
+    """Set how long each rank waited in collectives; return remarks on those that cannot be compared.
 
     The collectives of a process group are the same on all of its ranks, in the same order.
     """
@@ -377,7 +377,8 @@ def compare_collectives(ranks: Sequence[Rank]) -> list[str]:
     if absent:
         names = ", ".join(absent[:MOST_NAMED])
         remarks.append(
-            f"ranks of {names} have no trace here: what others waited for them is unknown, and waiting is at least this"
+            f"ranks of {names} have no trace here: how long others waited for them is unknown, "
+            "so waiting is a lower bound"
         )
     if any(not group.name and not group.size for group in groups) and len(ranks) > 1:
         remarks.append(

@@ -235,7 +235,7 @@ def _of_main(main: str, model: Any, config: Any) -> Mapping[str, Any]:
     if main == "input_values":
         is_codec = hasattr(config, "codebook_size")
         return {main: (1, getattr(config, "audio_channels", 1), _SECOND) if is_codec else (1, _SECOND)}
-    # Masks of the dummy inputs are left out: their values would decide.
+    # Without masks of the dummy inputs, on whose values costs would depend.
     dummies = {key: x for key, x in model.dummy_inputs.items() if "mask" not in key}
     shapes = {key: tuple(x.shape) for key, x in dummies.items()}
     is_text = not any(hasattr(config, f"{each}_config") for each in ("vision", "audio"))
@@ -246,7 +246,7 @@ def _of_main(main: str, model: Any, config: Any) -> Mapping[str, Any]:
 
 
 def _tokens(model: Module, config: Any) -> int:
-    # The default is as long as people run such models, if the configuration allows it.
+    # The usual length of sequences of such models, or the maximum of the configuration if that is smaller.
     from transformers.models.auto import modeling_auto as names
 
     is_masked = config.model_type in names.MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(
@@ -262,7 +262,7 @@ def _tokens(model: Module, config: Any) -> int:
 
 def _positions(model: Module, config: Any) -> list[int]:
     limits = (getattr(config, name, None) for name in _LIMITS)
-    # positions of some encoders begin after that of padding
+    # some encoders number positions from padding_idx + 1
     padded = (x for x in model.modules() if hasattr(x, "padding_idx") and hasattr(x, _POSITIONS))
     offset = next((x.padding_idx + 1 for x in padded), 0)
     return [limit - offset for limit in limits if isinstance(limit, int) and limit > 0]
@@ -289,7 +289,7 @@ def _image(config: Any) -> tuple[int, ...]:
     return (1, *([] if frames is None else [frames]), channels, height, width)
 
 
-# A ``config.json`` of transformers: settings of other people, and nothing else of the file
+# A ``config.json`` of transformers is untrusted: only its settings are used
 
 
 CONFIG = "config.json"
@@ -425,7 +425,7 @@ class _StoppedError(BaseException):
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Refuse a model of too many parts, or that takes too long for the next one; compute no large tensors.
+    """Refuse a model of too many parts, or whose next part takes too long; keep large tensors on meta.
 
     Raises:
         CostError: if the model that is made inside is beyond these bounds.
@@ -513,7 +513,7 @@ def _cpu_clock(thread: int) -> Callable[[], float]:
 
 
 class _SmallTensors(TorchFunctionMode):
-    # Weights need only a shape, and tables without end must not be computed.
+    # Weights need only a shape, and huge tables must not be computed.
     def __init__(self, note: Callable[[], None]) -> None:
         super().__init__()
         self._note = note
@@ -528,7 +528,7 @@ class _SmallTensors(TorchFunctionMode):
             return function(*args, **kwargs)
         if _bound((args, kwargs)) > SMALL:
             on_meta = {**_moved_to_meta(kwargs), **({"device": META} if function in FACTORIES else {})}
-            with suppress(RuntimeError, TypeError, ValueError):  # the call itself says so
+            with suppress(RuntimeError, TypeError, ValueError):  # the real call below raises its own error
                 made = function(*_moved_to_meta(tuple(args)), **on_meta)
                 if isinstance(made, torch.Tensor) and made.untyped_storage().nbytes() > MOST_MODEL_BYTES:
                     return made
