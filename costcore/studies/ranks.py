@@ -579,7 +579,7 @@ class RankProfiles(Result):
             f"rank {rank.number}": ({name: took / 1e9 for name, took in rank.parts.items()}, None)
             for rank in self._shown()
         }
-        column = Column("seconds", "Span", "duration")
+        column = Column("span", "Span", "duration")
         return filled_bars(bars, "Where the time of the ranks goes", theme, ("rank", "part"), column)
 
 

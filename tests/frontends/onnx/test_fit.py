@@ -80,7 +80,7 @@ def test_powers_of_two_are_named_where_they_decide():
             "sram=1.5mb,flash=2MB",
             "limit: sram 1.5 MB = 1,500,000 B, 1.5 MiB = 1,572,864 B; flash 2 MB = 2,000,000 B, 2 MiB = 2,097,152 B",
         ),
-        ("9 KB", "limit: 8.79 KiB (9 KB = 9,000 B) - context 0 B"),
+        ("9 KB", "limit: 8.789 KiB (9 KB = 9,000 B) - context 0 B"),
         ("1 KiB sram", None),
         ("1 MiB", "limit: 1 MiB - context 0 B"),
         ({"sram": "2 KB"}, "limit: sram 2 KB = 2,000 B, 2 KiB = 2,048 B"),

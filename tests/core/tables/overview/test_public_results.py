@@ -35,7 +35,7 @@ PARTS = {
     ),
     *("ModelRow", "Operations", "Plan", "Regrouping", "Slot", "Tally", "Tensor", "TimedGroup", "Value"),
     *("Content", "Convention", "MeasuredCall", "MeasuredGroup", "ReceptiveField", "Rates"),
-    *("Reading", "RuleFigure", "Stage"),
+    *("Rank", "Reading", "RuleFigure", "Stage"),
 }
 """The records of which results consist, which one line shows."""
 

@@ -368,7 +368,7 @@ def test_the_page_and_the_picture_have_a_bar_for_each_rank(tmp_path):
     assert page.count("<rect class='temporary'") == 3 + 1  # the ranks that wait visibly, and the key
     assert "<title>rank 2, compute: 15 ms</title>" in page and " at 0" not in page
     rows = profile_ranks(FILES).plot()
-    assert rows.columns == ("rank", "part", "seconds")
+    assert rows.columns == ("rank", "part", "span")
     assert ("rank 0", "waiting", 0.002) in rows and ("rank 2", "compute", 0.015) in rows
     pytest.importorskip("matplotlib")
     rows.save(tmp_path / "job.svg")
