@@ -172,7 +172,7 @@ def _unrecognized(unknown: Sequence[str], flags: Sequence[str]) -> str:
 
 
 def _advised(name: str) -> str:
-    return _ADVICE_OF.get(name) or ("limit" if name.startswith(("max_", "min_")) and name not in _ADVICE_OF else "")
+    return _ADVICE_OF.get(name, "limit" if name.startswith(("max_", "min_")) else "")
 
 
 # The options of other tools that are a part of one of ours, or another command.

@@ -77,7 +77,7 @@ from costcore.studies.training.ledger import TrainingLedger, answered
 from costcore.studies.training.step import PAIRS
 from costcore.tables.renderers import progress
 from costcore.tables.result import Result
-from costcore.text.amounts import check_digits, parse_amount, parse_bytes, parse_rate
+from costcore.text.amounts import check_digits, parse_amount, parse_bytes, parse_percent, parse_rate
 from costcore.text.output import json_text, save
 from costcore.trace.trace import has_names, with_tensors
 
@@ -272,7 +272,7 @@ def _number(text: str | None, option: str) -> float | None:
 
 def _share(text: str) -> float:
     try:
-        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        return float(text if (share := parse_percent(text)) is None else share)
     except ValueError:
         raise argparse.ArgumentTypeError(f"a utilization is a number, 0.4 or 40% (got {text!r})") from None
 

@@ -235,8 +235,8 @@ def _of_main(main: str, model: Any, config: Any) -> Mapping[str, Any]:
     if main == "input_values":
         is_codec = hasattr(config, "codebook_size")
         return {main: (1, getattr(config, "audio_channels", 1), _SECOND) if is_codec else (1, _SECOND)}
-    # Without masks of the dummy inputs, on whose values costs would depend.
-    dummies = {key: x for key, x in model.dummy_inputs.items() if "mask" not in key}
+    # Without masks of the dummy inputs, on whose values costs would depend. XLM has None for its languages.
+    dummies = {key: x for key, x in model.dummy_inputs.items() if "mask" not in key and x is not None}
     shapes = {key: tuple(x.shape) for key, x in dummies.items()}
     is_text = not any(hasattr(config, f"{each}_config") for each in ("vision", "audio"))
     if "input_ids" in shapes and (is_text or signature(model.forward).parameters.keys() & GRIDS):

@@ -145,7 +145,10 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
     def _is_default(self) -> bool:
         from .libraries import hugging_face_inputs
 
-        usual = hugging_face_inputs(self._model, "")
+        try:
+            usual = hugging_face_inputs(self._model, "")
+        except CostError:  # without a default, the inputs are the user's
+            return False
         shapes = {tuple(getattr(each, "shape", each)) for each in (usual or {}).values()}
         return usual is not None and {tuple(x.shape) for x in all_tensors(self._inputs)} == shapes
 

@@ -155,6 +155,7 @@ def test_nothing_is_downloaded(monkeypatch):
         ("wav2vec2", {"input_values": (1, 16_000)}),
         ("audio-spectrogram-transformer", {"input_values": (1, 1024, 128)}),
         ("dac", {"input_values": (1, 1, 16_000)}),
+        ("xlm", {"input_ids": Tensor((1, 512), "int64")}),
         ("clap_text_model", {"input_ids": Tensor((1, 512), "int64")}),  # a part, which is no AutoModel
     ],
 )
