@@ -618,7 +618,7 @@ class MasterWeights(Optimizer):
     ) -> None:
         weights = [*parameters]
         super().__init__(weights, {})
-        pairs = [(weight, Parameter(weight.detach().float())) for weight in weights]
+        pairs = [(weight, weight.detach().float().requires_grad_()) for weight in weights]  # no parameters of a model
         groups = [[pair] for pair in pairs] if one_by_one else [pairs]
         self._groups = [(group, make([master for _, master in group])) for group in groups]
         self._state()

@@ -89,3 +89,12 @@ def test_values_are_needed():
         report.table("call", columns=["name", "nonzero_macs"])
     with pytest.raises(CostError, match="meta device"):
         estimate(pruned().to("meta"), (ROWS, 8), nonzero=True)
+
+
+@pytest.mark.parametrize("precision", [None, "bfloat16", "pure_bfloat16", "autocast"])
+def test_float32_copies_of_an_optimizer_are_no_parameters(precision):
+    """4 * 8 + 4 parameters, and 2 * 4 + 2; in ``bfloat16`` a step updates float32 copies of them."""
+    net = nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2))
+    report = estimate(net, (3, 8), optimizer="adamw", precision=precision)
+    total = report.total_report
+    assert (total["n_params"], total["n_params_model"], report.tree()["n_params"]) == (46, 46, 46)
