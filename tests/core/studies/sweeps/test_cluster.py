@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import joblib
@@ -95,30 +95,45 @@ def cluster_of_the_page(folder, port):
             program, *arguments = shlex.split(line)
             assert program == "dask"
             command = [sys.executable, "-m", "dask", *arguments]
-            started.append(subprocess.Popen(command, cwd=folder, env={**os.environ, "PYTHONPATH": ROOT}, **quiet))
+            environment = {**os.environ, "PYTHONPATH": ROOT}
+            started.append(subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True, **quiet))
             time.sleep(1)
         yield started
     finally:
         for process in reversed(started):
-            process.terminate()
-            process.wait()
+            end(process)
 
 
+def end(process):
+    """Ask the process to end, then its session: a worker that lost its scheduler may try to reach it for ever."""
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(20)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@contextmanager
 def script_of_the_page(folder, port):
     """Write the function of the page, and its script for another port."""
     nets = re.search(r"write_text\('''\n(.*?)'''\)", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
     (folder / "nets.py").write_text(nets)
     (folder / "script.py").write_text(blocks("py").replace("8786", port))
-    options = {"cwd": folder, "env": {**os.environ, "PYTHONPATH": ROOT}, "text": True}
-    return subprocess.Popen([sys.executable, "script.py"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    options = {"cwd": folder, "env": {**os.environ, "PYTHONPATH": ROOT}, "text": True, "start_new_session": True}
+    script = subprocess.Popen([sys.executable, "script.py"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    try:
+        yield script
+    finally:
+        end(script)
 
 
 def test_the_page_starts_a_cluster_by_hand(tmp_path):
     """The commands of the page, on another port, and its script; a convolution of 3 x 3 from 3 to 8 channels, …"""
     optional("distributed")
     port = str(free_port())
-    with cluster_of_the_page(tmp_path, port):
-        printed, said = script_of_the_page(tmp_path, port).communicate(timeout=300)
+    with cluster_of_the_page(tmp_path, port), script_of_the_page(tmp_path, port) as script:
+        printed, said = script.communicate(timeout=300)
     rows = [[cell.strip() for cell in line.split("|")] for line in printed.splitlines()[2:]]
     assert [row[1:4] + row[-2:-1] for row in rows] == [
         ["nets.py:make", width, depth, "complete"] for width in ("0.5", "1.0") for depth in ("2", "3")
@@ -133,8 +148,7 @@ def test_a_scheduler_that_is_lost_costs_no_rows(tmp_path, monkeypatch):
     page = blocks("py").replace("[2, 3]}", "range(1, 500)}").replace("timeout=60", 'output="rows.jsonl"')
     page = page.replace('config("dask")', 'config("dask", wait_for_workers_timeout=100)')
     monkeypatch.setitem(globals(), "blocks", {"py": page, "sh": blocks("sh")}.__getitem__)
-    with cluster_of_the_page(tmp_path, port) as (scheduler, _):
-        script = script_of_the_page(tmp_path, port)
+    with cluster_of_the_page(tmp_path, port) as (scheduler, _), script_of_the_page(tmp_path, port) as script:
         while script.poll() is None and not (output.exists() and output.stat().st_size):
             time.sleep(0.1)
         scheduler.kill()

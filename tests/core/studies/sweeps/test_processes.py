@@ -131,12 +131,16 @@ def test_an_interrupt_ends_the_processes_of_models_that_run(nets):
     folder.mkdir()
     text = f"def waits():\n    open('{folder}/' + str(os.getpid()), 'w').close()\n    time.sleep(1000)\n"
     nets.write_text(nets.read_text() + text)
-    program = f"from costcore import table; table(['{nets}:waits'] * 2, (2, 3), jobs=2)"
+    interrupts = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # ignored in the background
+    program = f"{interrupts}; from costcore import table; table(['{nets}:waits'] * 2, (2, 3), jobs=2)"
     with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) as run:
-        while len(running := [*folder.iterdir()]) < 2 and run.poll() is None:
-            time.sleep(0.1)
-        run.send_signal(signal.SIGINT)
-        _, error = run.communicate(timeout=300)
+        try:
+            while len(running := [*folder.iterdir()]) < 2 and run.poll() is None:
+                time.sleep(0.1)
+            run.send_signal(signal.SIGINT)
+            _, error = run.communicate(timeout=300)
+        finally:
+            run.kill()
     assert b"KeyboardInterrupt" in error
     assert not any(Path("/proc", file.name).exists() for file in running)
 
