@@ -436,17 +436,18 @@ def bounded() -> Iterator[None]:
         register_module_parameter_registration_hook(watch.part),
     ]
     try:
-        with _SmallTensors(watch.call):
-            watch.start()
-            yield
+        try:
+            with _SmallTensors(watch.call):
+                watch.start()
+                yield
+        finally:
+            watch.stop()
+            for handle in handles:
+                handle.remove()
     except _StoppedError:
         raise CostError(
             f"the model takes more than {MOST_SECONDS:g} seconds to make one of its parts, or to initialize it"
         ) from None
-    finally:
-        watch.stop()
-        for handle in handles:
-            handle.remove()
 
 
 class _Watch:
@@ -479,11 +480,21 @@ class _Watch:
         threading.Thread(target=self._look, daemon=True).start()
 
     def stop(self) -> None:
-        """End; an exception that was not raised yet is taken back."""
-        with self._lock:
-            self._ended.set()
+        """End; an exception that was set may not be raised later."""
+        try:
+            with self._lock:
+                self._ended.set()
             if self._is_raised:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), None)
+                # It may have been raised already. Taking it back by NULL would leave CPython's flag of a pending
+                # exception set for ever: under a tracer, Python 3.11 then loops in the next call.
+                self._set_exception()
+                while True:
+                    pass
+        except _StoppedError:
+            self._ended.set()
+
+    def _set_exception(self) -> None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(_StoppedError))
 
     def _look(self) -> None:
         while not self._ended.wait(max(self._last + MOST_SECONDS - self._clock(), 0.05)):
@@ -493,8 +504,7 @@ class _Watch:
                     self._last, is_late = self._clock(), False
                 if is_late and not self._ended.is_set() and not self._is_raised:
                     self._is_raised = True
-                    found = ctypes.py_object(_StoppedError)
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), found)
+                    self._set_exception()
 
     def _imports(self) -> int:
         # A module whose import is stopped stays half-made in ``sys.modules``, and later models fail.

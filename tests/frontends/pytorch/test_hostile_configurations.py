@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -165,6 +166,29 @@ def test_a_model_that_takes_hours_to_initialize_is_stopped(folder, monkeypatch):
     assert time.process_time() - start < 5
     time.sleep(0.6)  # the exception does not come again
     assert threading.active_count() <= threads
+
+
+TRACED = """
+import sys
+from costcore import CostError, estimate
+from costcore.frontends.pytorch import libraries
+libraries.MOST_SECONDS = 0.5
+try:
+    estimate(sys.argv[1])
+except CostError as error:
+    assert "more than 0.5 seconds" in str(error)
+    sys.settrace(lambda *event: None)
+    print(sum(map(lambda n: n, range(1000))))
+"""
+
+
+def test_code_can_be_traced_after_a_model_was_stopped(folder):
+    """As coverage and debuggers do: 0 + 1 + … + 999 = 499,500. A taken-back exception let Python 3.11 loop for ever."""
+    path = folder({"model_type": "distilbert", "sinusoidal_pos_embds": True, "max_position_embeddings": 2**24})
+    run = subprocess.run(
+        [sys.executable, "-c", TRACED, f"hf:{path}"], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (run.stdout, run.stderr) == ("499500\n", "")
 
 
 def test_a_model_that_waits_for_the_processor_is_not_stopped(folder, monkeypatch):
