@@ -28,9 +28,8 @@ from ..operators.arguments import (
     positive,
 )
 from ..operators.elements import QUANTIZATION_ROWS, QUANTIZATION_RULES, dequantize, quantize
-from ..operators.matrices import product
+from ..operators.matrices import CONVOLUTION, conv_transpose, product
 from ..operators.statistics import reduced_axes, reduction
-from ..operators.windows import CONVOLUTION, conv_transpose
 from ..values import DTYPES, Shape, Undetermined, Value
 from .arithmetic import FUSED, MATRICES, SWAPPED, matmul, transposed
 from .spec import MICROSOFT, NHWC, QONNX, OperatorSpec, row

@@ -26,8 +26,7 @@ from .arguments import (
     same_shape,
     same_shape_in,
 )
-from .matrices import matmul
-from .windows import CONVOLUTION, conv
+from .matrices import CONVOLUTION, conv, matmul
 
 # Functions of elements, comparisons and choices.
 
