@@ -9,7 +9,7 @@ from costcore.ledger.ledger import footer
 from costcore.ledger.modules import walk
 from costcore.numbers import as_text, is_symbolic
 from costcore.tables.answer import Content, Figure, ReportTable
-from costcore.tables.builder import COMPARED, folded_tree, tree_rows
+from costcore.tables.columns import COMPARED, folded_tree, tree_rows
 from costcore.tables.renderers import html_text, looks_of, rendered
 from costcore.tables.renderers import to_markdown as table_to_markdown
 from costcore.text.amounts import Formatted, duration, exact, readable, short

@@ -26,8 +26,7 @@ from torch.nn import functional
 
 from costcore._version import __version__
 from costcore.analyses.timing.calibrated import Conditions
-from costcore.analyses.timing.calibration import Calibration, Point, Rates, left_out_errors
-from costcore.analyses.timing.families import OpSignature, site_of
+from costcore.analyses.timing.calibration import Calibration, OpSignature, Point, Rates, left_out_errors, site_of
 from costcore.api.hook import make_report
 from costcore.errors import CostError, unknown
 from costcore.isolated import is_current

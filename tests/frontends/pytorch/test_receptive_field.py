@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from costcore import ComputationalCostHook
-from costcore.analyses.receptive_field.propagate import follow, sources
+from costcore.analyses.receptive_field.fields import follow, sources
 from tests.audit.test_audit import rows
 
 WITH_BORDERS = {"roll", "pad-reflect"}

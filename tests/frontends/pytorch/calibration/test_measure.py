@@ -11,8 +11,7 @@ import torch
 from costcore import CostError, estimate
 from costcore.analyses.devices.device import find_device
 from costcore.analyses.timing.calibrated import from_toml
-from costcore.analyses.timing.calibration import Point
-from costcore.analyses.timing.families import OpSignature
+from costcore.analyses.timing.calibration import OpSignature, Point
 from costcore.frontends.pytorch.calibration import measure
 from costcore.frontends.pytorch.calibration import measure as sweep_module
 from costcore.frontends.pytorch.calibration.chains import IMAGE_CHAINS, Shapes
