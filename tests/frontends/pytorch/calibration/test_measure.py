@@ -12,10 +12,7 @@ from costcore import CostError, estimate
 from costcore.analyses.devices.device import find_device
 from costcore.analyses.timing.calibrated import from_toml
 from costcore.analyses.timing.calibration import OpSignature, Point
-from costcore.frontends.pytorch.calibration import measure
-from costcore.frontends.pytorch.calibration import measure as sweep_module
-from costcore.frontends.pytorch.calibration.chains import IMAGE_CHAINS, Shapes
-from costcore.frontends.pytorch.calibration.measure import (
+from costcore.frontends.pytorch.calibration import (
     FULL,
     GROUP,
     MAKERS,
@@ -26,7 +23,10 @@ from costcore.frontends.pytorch.calibration.measure import (
     Sweep,
     gpu_mhz,
     make_chains,
+    measure,
 )
+from costcore.frontends.pytorch.calibration import measure as sweep_module
+from costcore.frontends.pytorch.calibration.chains import IMAGE_CHAINS, Shapes
 from tests.command_line import main
 
 if sys.version_info >= (3, 11):
