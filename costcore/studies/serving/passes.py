@@ -30,8 +30,7 @@ from costcore.studies.serving.cached_model import (
     times_cached,
     with_marks,
 )
-from costcore.trace.call import Assumption, Call
-from costcore.trace.pairs import with_pairs
+from costcore.trace.call import Assumption, Call, with_pairs
 from costcore.trace.run import Recorder, Run
 from costcore.trace.trace import CallCost, Trace
 

@@ -30,8 +30,7 @@ from costcore.tables.html import Part, filled, section, text
 from costcore.tables.result import Result, StaticResult, Table
 from costcore.text.amounts import Formatted, exact, parse_bytes, parse_duration
 from costcore.text.output import Column
-from costcore.trace.call import Assumption
-from costcore.trace.pairs import check_attention
+from costcore.trace.call import Assumption, check_attention
 
 FORMULA_COLUMNS = ("macs", "flops", "load_weight", "load_act", "store_act", "load_kv", "store_kv")
 """The amounts with formulas; bytes are in bits."""

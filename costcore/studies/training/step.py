@@ -27,8 +27,7 @@ from costcore.reports.data import ReportData
 from costcore.tables.result import Table
 from costcore.text.amounts import Formatted
 from costcore.text.output import Column
-from costcore.trace.call import PHASES, Call
-from costcore.trace.pairs import pairs_of
+from costcore.trace.call import PHASES, Call, pairs_of
 from costcore.trace.trace import Trace
 
 # Model FLOPs, hardware FLOPs and utilization (MFU, HFU).

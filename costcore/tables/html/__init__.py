@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 
 from costcore._version import __version__
 from costcore.numbers import Dim, as_text, is_symbolic
-from costcore.tables.answer import Content, Figure, ReportTable
+from costcore.tables.answer import Content, Figure, ReportTable, figures_of
 from costcore.tables.columns import cell_text
-from costcore.tables.overview import figures_of
 from costcore.tables.quantity import NUMERIC
 from costcore.text.amounts import Formatted, exact, short
 from costcore.text.output import Column, printable

@@ -13,21 +13,21 @@ from costcore.ir import prod
 from costcore.numbers import Dim, ceil_div
 from costcore.translate import Arguments, Row
 
-from ..node import Inferred, Node, Rule
-from ..operators import matrices as standard
-from ..operators import movement
-from ..operators.arguments import (
+from ..node import EXTENSIONS, MICROSOFT, NCHWC, NHWC, QONNX, Inferred, Node, OperatorSpec, Rule, row
+from ..operators import (
     Windows,
     determined,
     first_outputs,
     kernel_of,
     like,
+    movement,
     node_of,
     number,
     numbers,
     positive,
     windows,
 )
+from ..operators import matrices as standard
 from ..operators.matrices import (
     CONV_ROWS,
     CONVOLUTION,
@@ -42,7 +42,6 @@ from ..operators.movement import LAYOUT_ROWS, gather_nd, range_of, triangle_diag
 from ..schema import ANY, GRID, NEWEST_VERSION, ONNX, Constraints, schema_signature
 from ..values import Shape, Undetermined, Value
 from .arithmetic import FUSED, fused_with, has_supported_activation
-from .spec import EXTENSIONS, MICROSOFT, NCHWC, NHWC, QONNX, OperatorSpec, row
 
 # Channels last: operators of the standard, as ONNX Runtime's layout transformer writes them, and its own.
 

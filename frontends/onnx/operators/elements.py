@@ -12,7 +12,7 @@ from costcore.translate import Arguments, Row
 
 from ..node import Node, Rule
 from ..values import BINARY, DTYPES, FLOATS, Value, each
-from .arguments import (
+from . import (
     INPUT,
     X,
     axes_from,

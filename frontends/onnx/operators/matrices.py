@@ -13,7 +13,7 @@ from costcore.translate import Arguments, Row, Source
 
 from ..node import Inferred, Node, Rule
 from ..values import DTYPES, Shape, Undetermined, Value, exact, may_be_equal
-from .arguments import (
+from . import (
     SPATIAL,
     Windows,
     X,

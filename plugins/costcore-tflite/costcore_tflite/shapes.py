@@ -9,7 +9,7 @@ from typing import Any
 import tflite
 
 from costcore.graphs import GraphValue
-from costcore.graphs.shapes import (
+from costcore.graphs.graph import (
     LARGE,
     Shape,
     broadcast,

@@ -8,8 +8,7 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place
-from costcore.graphs.graph import REAL
-from costcore.graphs.shapes import OpenSizes, Shape
+from costcore.graphs.graph import REAL, OpenSizes, Shape
 from costcore.numbers import Dim, as_dim, is_symbolic
 
 from .loops import counted_trips
