@@ -18,16 +18,18 @@ from costcore.analyses.receptive_field.dependence import (
     Dependence,
     MisalignedError,
     PeriodicMap,
+    Rule,
     RuleContext,
     TooManyPhasesError,
     of_input,
 )
-from costcore.analyses.receptive_field.rules import rule_of
-from costcore.analyses.receptive_field.rules.layout import LAYOUT_RULES as LAYOUT
+from costcore.analyses.receptive_field.rules import LAYOUT_RULES as LAYOUT
+from costcore.analyses.receptive_field.rules import RULES, combined, element_wise
 from costcore.counting import CALCULATOR_ERRORS
 from costcore.errors import CostError
 from costcore.ledger.ledger import Ledger, check_top, remarks
 from costcore.numbers import Dim, as_text, is_symbolic
+from costcore.registry import calculators
 from costcore.tables.answer import Content, Figure
 from costcore.tables.columns import RECEPTIVE_FIELDS, ReceptiveFieldColumns, choose, in_order
 from costcore.tables.quantity import Quantity
@@ -632,3 +634,26 @@ def reported_axes(followed: Followed, axes: Iterable[int] | None) -> tuple[int, 
     if followed.slid:
         return tuple(sorted(followed.slid))
     return tuple(range(2, rank)) if rank >= 4 else (min(1, rank - 1),) if rank else ()
+
+
+# The rule of an operator.
+
+
+def rule_of(op: str) -> Rule:
+    """Return the rule of an operator; one that raises ``CannotFollowError`` if it has none.
+
+    An operator on quantized values reads the elements that the operator on real values does.
+    """
+    for name in (op, op.removeprefix("dynamic_").removeprefix("quantized_")):
+        if name in RULES:
+            return RULES[name]
+        if getattr(calculators().get(name), "is_element_wise", False):
+            return element_wise
+    return _reject
+
+
+def _reject(site: RuleContext) -> list[Dependence | None]:
+    # A scalar depends on everything, at most.
+    if site.layer.outputs and all(not y.shape for y in site.layer.outputs):
+        return combined(site)
+    raise CannotFollowError(f"no rule for {site.layer.op!r}")
