@@ -30,7 +30,7 @@ LIMITS = [
     ("ONNX", "frontends/onnx/walk/walker.py", "MOST_NODES", 100_000, "100,000 more"),
     ("ONNX", "frontends/onnx/inference.py", "SECONDS, BYTES", (60, 4 * 2**30), "60 s and 4 GiB"),
     ("TensorFlow Lite", "plugins/costcore-tflite/costcore_tflite/model.py", "MOST_OBJECTS", 10**6, "1,000,000 objects"),
-    ("TensorFlow Lite", "plugins/costcore-tflite/costcore_tflite/content.py", "MOST_BYTES", 2**28, "256 MiB"),
+    ("TensorFlow Lite", "plugins/costcore-tflite/costcore_tflite/model.py", "MOST_BYTES", 2**28, "256 MiB"),
     ("Core ML", "plugins/costcore-coreml/costcore_coreml/wire.py", "MOST_FIELDS", 2_000_000, "2,000,000 fields"),
     ("Core ML", "plugins/costcore-coreml/costcore_coreml/wire.py", "MOST_MESSAGES", 100_000, "100,000 operations"),
     ("OpenVINO", "plugins/costcore-openvino/costcore_openvino/model.py", "MOST_TAGS", 2_000_000, "2,000,000 tags"),

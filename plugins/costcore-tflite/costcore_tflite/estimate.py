@@ -12,7 +12,7 @@ from costcore.graphs.graph import OpenSizes, Shape, accepts, capture, in_file, n
 from costcore.trace.run import Recorder
 
 from .model import OPERATORS, Graph, read_model
-from .rows.table import LEARNED_BY, ROWS
+from .operators import LEARNED_BY, ROWS
 from .walk import Walker
 
 __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
