@@ -35,7 +35,7 @@ from costcore import ComputationalCostHook, estimate
 from costcore.analyses.devices.device import Device, find_device
 from costcore.analyses.timing.time_report import toml_text
 from costcore.cli.training import device_file
-from costcore.frontends.pytorch.calibration.measure import calibrate, versions
+from costcore.frontends.pytorch.calibration import calibrate, versions
 
 QUERY = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,power.draw,temperature.gpu"
 NETS = (

@@ -36,7 +36,7 @@ from costcore import ComputationalCostHook, Report, estimate
 from costcore.analyses.devices.device import Cache, Device, Memory, find_device
 from costcore.analyses.timing.calibrated import to_toml
 from costcore.analyses.timing.roofline import TimeComparison
-from costcore.frontends.pytorch.calibration.measure import calibrate
+from costcore.frontends.pytorch.calibration import calibrate
 
 TRUTH = Path(__file__).parent / "data" / "fusion_inductor.csv"
 

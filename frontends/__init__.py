@@ -54,7 +54,7 @@ PYTORCH_ABILITIES = {
     "default_inputs": f"{__name__}.pytorch.libraries:default_inputs",
     "cached_model": f"{__name__}.pytorch.serving:MetaCachedModel",
     "passes_of": f"{__name__}.pytorch.training:passes_of",
-    "calibrate": f"{__name__}.pytorch.calibration.measure:calibrate",
+    "calibrate": f"{__name__}.pytorch.calibration:calibrate",
     "distribution": f"{__name__}.pytorch.parallel.strategies:Distribution",
     "process_settings": f"{__name__}.pytorch.naming:process_settings",
     "schedule": f"{__name__}.pytorch.schedule:schedule",

@@ -34,8 +34,13 @@ from costcore.analyses.conventions.convention import DATA as CONVENTIONS  # noqa
 from costcore.analyses.conventions.convention import find_convention  # noqa: E402
 from costcore.analyses.devices.device import DEVICE_DATA as DEVICES  # noqa: E402
 from costcore.analyses.timing.calibrated import Conditions, to_toml  # noqa: E402
-from costcore.analyses.timing.calibration import Calibration, Error, Errors, Point  # noqa: E402
-from costcore.analyses.timing.families import OpSignature  # noqa: E402
+from costcore.analyses.timing.calibration import (  # noqa: E402
+    Calibration,
+    Error,
+    Errors,
+    OpSignature,
+    Point,
+)
 from costcore.analyses.timing.time_report import toml_text  # noqa: E402
 from costcore.api.estimate import load_model  # noqa: E402
 from costcore.files import loads  # noqa: E402

@@ -58,8 +58,8 @@ from costcore.tables.answer import Content
 from costcore.tables.quantity import column_of
 from costcore.tables.result import Result, Table
 from costcore.text.output import Column
+from costcore.trace.call import check_attention
 from costcore.trace.interrupts import collector_off
-from costcore.trace.pairs import check_attention
 from costcore.trace.run import Recorder
 from costcore.trace.trace import Trace, has_names, with_tensors, without_marks
 

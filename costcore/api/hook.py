@@ -36,9 +36,8 @@ from costcore.registry import CustomCalculators, load, loaded, specs
 from costcore.reports.report import Report
 from costcore.tables.answer import Content
 from costcore.tables.result import OfReport
-from costcore.trace.call import Assumption, Call, Uncounted, with_names
+from costcore.trace.call import Assumption, Call, Uncounted, note_on_masks, with_names, with_pairs
 from costcore.trace.interrupts import HeldInterrupts, collector_off
-from costcore.trace.pairs import note_on_masks, with_pairs
 from costcore.trace.run import CPU_TIME, Recorder, Run
 from costcore.trace.trace import CallCost, Trace, Value
 

@@ -16,7 +16,6 @@ from costcore.ledger import ledger as caveats
 from costcore.ledger.ledger import KEYS, Ledger, check_depth, ignored, mode_of, nodes_by_call
 from costcore.numbers import as_text, is_symbolic, magnitude, with_ceilings
 from costcore.tables.answer import Content, Figure
-from costcore.tables.builder import TableBuilder, TableRow, arrange
 from costcore.tables.columns import (
     GROUPS,
     REPORT,
@@ -24,7 +23,10 @@ from costcore.tables.columns import (
     TREE,
     GroupColumns,
     ReportColumns,
+    TableBuilder,
+    TableRow,
     TreeColumns,
+    arrange,
     choose,
     in_unit,
     with_sent,

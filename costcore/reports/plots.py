@@ -14,7 +14,7 @@ from costcore.ledger.ledger import multiply_add, peak_flops
 from costcore.numbers import magnitude
 from costcore.plugins import imported, with_plugin_hint
 from costcore.reports.data import ReportData
-from costcore.tables.builder import Cells
+from costcore.tables.columns import Cells
 from costcore.tables.pictures import (
     Picture,
     Theme,

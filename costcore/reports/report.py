@@ -10,7 +10,6 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 from costcore.errors import CostError
 from costcore.reports.data import ReportData, answer_of, check_parts, rows_by, sizes_of, table_of
 from costcore.tables.answer import Content
-from costcore.tables.builder import TableBuilder, TableRow
 from costcore.tables.columns import (
     GROUPS,
     LAYERS,
@@ -25,6 +24,8 @@ from costcore.tables.columns import (
     ReceptiveFieldColumns,
     ReportColumns,
     SummaryColumns,
+    TableBuilder,
+    TableRow,
     TreeColumns,
     columns_with_values,
     in_unit,

@@ -29,8 +29,7 @@ from costcore.studies.batch_inputs import (
 )
 from costcore.tables.answer import Content, Figure
 from costcore.tables.columns import BLOCKS
-from costcore.tables.html import section
-from costcore.tables.html.charts import Part, filled
+from costcore.tables.html import Part, filled, section
 from costcore.tables.pictures import Picture, Theme, filled_bars
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, short

@@ -1,13 +1,26 @@
-"""Ways to run a distributed training step: meshes, stages of ZeRO, schedules of pipelines, and their arithmetic."""
+"""Ways to run a distributed training step, and the figures of one rank of each.
+
+Ways are meshes, stages of ZeRO and schedules of pipelines, with their arithmetic. One rank is captured with three and
+with four blocks; memory, bytes sent and time of all blocks follow linearly.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from math import ceil
-from typing import NamedTuple
+from math import ceil, fsum, prod
+from typing import Any, NamedTuple
 
-from costcore.errors import unknown
+from costcore.analyses.devices.device import Device
+from costcore.analyses.timing.bound import GroupTime
+from costcore.api.estimate import estimate
+from costcore.errors import CostError, unknown
+from costcore.ir import Layer, Tensor
+from costcore.reports.report import Report
+from costcore.trace.run import MemoryLedger
+from costcore.trace.trace import with_tensors
 
 LEAST_TOKENS = 8192
 """Minimum tokens that each device keeps of a sequence, unless the user gives a mesh."""
@@ -323,3 +336,503 @@ def divides(a: int, b: int) -> bool:
 
 def _divisors(number: int) -> list[int]:
     return [size for size in range(1, number + 1) if number % size == 0]
+
+
+# Figures of one rank of a training step, extrapolated from captures with few blocks.
+#
+# One rank is captured with three and with four blocks; memory, bytes sent and time of all blocks follow linearly.
+
+DEPTHS = (3, 4)
+"""The numbers of blocks of two captures; figures of more blocks follow linearly.
+
+With three, one block has neighbors on both sides: sharded copies prefetch the parameters of the next one.
+"""
+
+
+ENDS = ("embedding", "head")
+"""The parts of a model before its blocks and after them, which the first and the last stage of a pipeline hold."""
+
+LINEAR = ("linear", "matmul", "grouped_matmul", "grouped_matmul_backward")
+"""The operators that Transformer Engine runs in float8, of layers and of experts."""
+
+
+class Cut(NamedTuple):
+    """What a device need not hold of a captured rank.
+
+    Attributes:
+        gradients: the share of gradients that other devices hold; negative if they are wider than captured.
+        saved: the share of what autograd saves in blocks that is elsewhere.
+    """
+
+    gradients: float = 0.0
+    saved: float = 0.0
+
+
+class Live(NamedTuple):
+    """The bytes alive while a call runs: all, gradients, and what autograd saved in blocks."""
+
+    total: float
+    gradients: float
+    saved: float
+
+    def after(self, cut: Cut) -> float:
+        """Return the bytes that remain."""
+        return self.total - cut.gradients * self.gradients - cut.saved * self.saved
+
+
+class RankCosts(NamedTuple):
+    """The figures of one pass of one rank, with a step of the optimizer.
+
+    Attributes:
+        peaks: the maximum bytes alive without optimizer state, in each phase of the pass, and in each phase in each
+            scope of :func:`scopes_of`.
+        end: bytes alive after the pass, without optimizer state.
+        saved: bytes that autograd keeps for the backward pass.
+        seconds: the minimum time of the pass.
+        step_seconds: the minimum time of the optimizer.
+        sent: bytes that the pass sends.
+        binds: the minimum time of the pass by bottleneck.
+        parameters: the number of parameters of the rank.
+        expert_parameters: the number of them in experts, before sharding.
+        state: bytes of optimizer state.
+        step_bytes: bytes that a step of the optimizer needs in addition.
+        linear: the number of parameters that products multiply in blocks, once gathered.
+        ends: of the parameters that only :data:`ENDS` of the model use, the ``number`` and the bytes of ``weights``,
+            ``gradients`` and ``state``, by end.
+    """
+
+    peaks: Mapping[tuple[str, str], float]
+    end: float
+    saved: float
+    seconds: float
+    step_seconds: float
+    sent: float
+    binds: Mapping[str, float]
+    parameters: float
+    expert_parameters: float
+    state: float
+    step_bytes: float
+    linear: float
+    ends: Mapping[tuple[str, str], float]
+
+    def with_step(self, step: RankCosts) -> RankCosts:
+        """Return the figures of this pass with a step of the optimizer, captured with another micro-batch.
+
+        Optimizer state is alive throughout. The additional memory of the step does not depend on the pass.
+
+        Args:
+            step: any pass with a step of the optimizer.
+        """
+        ends = {**self.ends, **{key: nbytes for key, nbytes in step.ends.items() if key[1] == "state"}}
+        return self._replace(step_seconds=step.step_seconds, state=step.state, step_bytes=step.step_bytes, ends=ends)
+
+    def of_ends(self, ends: Sequence[str], what: str) -> float:
+        """Return the sum of a figure over some of :data:`ENDS`."""
+        return fsum(self.ends.get((end, what), 0.0) for end in ends)
+
+    def peak(self, block: float, waiting: float, share: float = 1.0) -> int:
+        """Return the peak memory of the rank.
+
+        Args:
+            block: bytes that autograd saves in its blocks in one pass.
+            waiting: the number of further passes that are kept.
+            share: the share of the optimizer state that it holds.
+        """
+        most = max(self.peaks.values()) + waiting * block
+        return ceil(max(most, self.end + share * self.step_bytes) + share * self.state)
+
+    @staticmethod
+    def sum_of(ranks: Sequence[tuple[float, RankCosts]]) -> RankCosts:
+        """Return the sum of figures, each times a factor."""
+
+        def added(values: Sequence[Any]) -> Any:
+            if isinstance(values[0], Mapping):
+                keys = dict.fromkeys(key for value in values for key in value)
+                return {key: added([value.get(key, 0.0) for value in values]) for key in keys}
+            return fsum(factor * value for (factor, _), value in zip(ranks, values, strict=True))
+
+        return RankCosts(*map(added, zip(*(rank for _, rank in ranks), strict=True)))
+
+
+class BlockCosts(NamedTuple):
+    """Some blocks of a rank, without the rest of the model.
+
+    Attributes:
+        saved: bytes that autograd keeps of them.
+        largest: the most that it keeps of one of them.
+        seconds: the minimum time of a pass.
+    """
+
+    saved: float
+    largest: float
+    seconds: float
+
+
+class Captured(NamedTuple):
+    """A captured rank.
+
+    Attributes:
+        rank: its figures; without any peaks.
+        points: what may be alive at its peaks, by phase and scope.
+        end: what is alive after the pass.
+    """
+
+    rank: RankCosts
+    points: Mapping[tuple[str, str], Sequence[Live]]
+    end: Live
+
+    def after(self, cut: Cut) -> RankCosts:
+        """Return the figures without what the rank need not hold."""
+        peaks = {scope: max(point.after(cut) for point in points) for scope, points in self.points.items()}
+        return self.rank._replace(peaks=peaks, end=self.end.after(cut))
+
+
+class Sizes(NamedTuple):
+    """The sizes of a mesh that change what a rank runs."""
+
+    fsdp: int
+    tp: int
+    cp: int
+    ep: int
+
+
+def _sizes(setup: Setup) -> Sizes:
+    return Sizes(*(getattr(setup.mesh, name) for name in Sizes._fields))
+
+
+class RankCaptures:
+    """Captures of one rank by setup, each made once.
+
+    Args:
+        model: the model.
+        inputs: returns the inputs of a batch.
+        distribution: how the model can be distributed, see :class:`costcore.frontend.DistributionOf`.
+        device: the device.
+        dtype: the dtype of products.
+        optimizer: the optimizer.
+        options: further options of :func:`costcore.estimate`.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        inputs: Callable[[int], Any],
+        distribution: Any,
+        device: Device,
+        dtype: str,
+        optimizer: Any,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._model = model
+        self._inputs = inputs
+        self._distribution = distribution
+        self._device = device
+        self._dtype = dtype
+        self._optimizer = optimizer
+        self._options = options
+        self._captured: dict[Any, Captured] = {}
+        self._steps: dict[Any, Captured] = {}
+
+    def of(self, setup: Setup, kinds: Sequence[int], cut: Cut = Cut(), exactly: bool = False) -> RankCosts:  # noqa: B008
+        """Return the figures of a rank that has blocks of these kinds.
+
+        Without ``exactly`` they are extrapolated: captures of :data:`DEPTHS` blocks give the increment per kind.
+
+        Args:
+            setup: how the step runs.
+            kinds: the kind of each block.
+            cut: what the rank need not hold.
+            exactly: whether to capture all blocks. Times are extrapolated even then.
+
+        Raises:
+            CostError, TypeError, ValueError: if the model cannot be captured in this way.
+        """
+        lines = self._on_lines(kinds, lambda kinds: self._capture(setup, kinds, cut))
+        if not exactly:
+            return lines
+        whole = self._run(setup, tuple(kinds), with_step=True, with_times=False).after(cut)
+        return whole._replace(seconds=lines.seconds, step_seconds=lines.step_seconds, binds=lines.binds)
+
+    def blocks(self, setup: Setup, kinds: Sequence[int]) -> BlockCosts:
+        """Return the figures of blocks of these kinds, without the rest of the model."""
+        few, more = DEPTHS
+        saved, seconds = {}, {}
+        for kind in {*kinds}:
+            fewer, deeper = (self._run(setup, (kind,) * number, with_step=False).rank for number in DEPTHS)
+            saved[kind] = (deeper.saved - fewer.saved) / (more - few)
+            seconds[kind] = (deeper.seconds - fewer.seconds) / (more - few)
+        sums = (fsum(figure[kind] for kind in kinds) for figure in (saved, seconds))
+        return BlockCosts(next(sums), max(saved.values()), next(sums))
+
+    def step_of(self, setup: Setup, kinds: Sequence[int]) -> RankCosts:
+        """Return what does not depend on the pass: parameters and the step of the optimizer."""
+        return self._on_lines(kinds, lambda kinds: self._step(setup, kinds).rank)
+
+    @staticmethod
+    def _on_lines(kinds: Sequence[int], capture: Callable[[tuple[int, ...]], RankCosts]) -> RankCosts:
+        few, more = DEPTHS
+        counts = Counter(kinds)
+        ((most, _),) = counts.most_common(1)
+        # A model of few blocks, plus what every further block of each kind adds.
+        terms = [(1.0, capture((most,) * few))]
+        for kind, number in counts.items():
+            share = (number - (few if kind == most else 0)) / (more - few)
+            terms += [(share, capture((kind,) * more)), (-share, capture((kind,) * few))]
+        return RankCosts.sum_of(terms)
+
+    def _capture(self, setup: Setup, kinds: tuple[int, ...], cut: Cut) -> RankCosts:
+        step = self._step(setup, kinds)
+        return self._run(setup, kinds, with_step=False).after(cut).with_step(step.rank)
+
+    def _step(self, setup: Setup, kinds: tuple[int, ...]) -> Captured:
+        # The optimizer does not depend on the pass: it is captured once, with a cheap pass that plans need anyway.
+        key = _sizes(setup), setup.precision, kinds
+        if key not in self._steps:
+            self._steps[key] = self._run(setup._replace(micro_batch=1, checkpoints=False), kinds, with_step=True)
+        return self._steps[key]
+
+    def _run(self, setup: Setup, kinds: tuple[int, ...], with_step: bool, with_times: bool = True) -> Captured:
+        how = _sizes(setup), setup.micro_batch, setup.checkpoints, setup.precision, setup.step, kinds
+        if not with_step and (*how, True, True) in self._captured:
+            return self._captured[(*how, True, True)]
+        key = (*how, with_step, with_times)
+        if key not in self._captured:
+            layout = self._distribution.plan(kinds, **_sizes(setup)._asdict())
+            options = {
+                **self._options,
+                "backward": True,
+                "memory": True,
+                "mesh": layout.mesh,
+                "plan": layout,
+                "step": setup.step,
+                "precision": "bfloat16" if setup.precision == FP8 else setup.precision,
+                "checkpoint": self._distribution.kind if setup.checkpoints is True else setup.checkpoints or None,
+                "optimizer": self._optimizer if with_step else None,
+            }
+            inputs = with_part_of_tokens(self._inputs(setup.micro_batch), setup.mesh.cp)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about missing formulas, and about code that is not in a stage
+                report = estimate(self._model, inputs, **options)
+            self._captured[key] = self._figures(report, layout, with_times, setup.precision == FP8)
+        return self._captured[key]
+
+    def _figures(self, report: Report, layout: Any, with_times: bool, in_fp8: bool) -> Captured:
+        memory, rank = report.memory, report.trace.run.rank
+        assert memory is not None and rank is not None
+        groups = report.time(self._device, dtype=self._dtype, fusion="compiler").groups if with_times else ()
+        seconds_of = self._faster(layout.blocks) if in_fp8 else _bound_seconds
+        passes = [(group, seconds_of(group)) for group in groups if group.calls[0].phase != "optimizer"]
+        steps = [group for group in groups if group.calls[0].phase == "optimizer"]
+        binds: dict[str, float] = {}
+        for group, seconds in passes:
+            binds[group.bound.binds] = binds.get(group.bound.binds, 0.0) + seconds
+        state = memory.ledger.live("optimizer")[0]
+        points, end, in_step = _live(report, layout.blocks, state)
+        costs = RankCosts(
+            peaks={},
+            end=0.0,
+            saved=max(_saved(memory.ledger).live()),
+            seconds=fsum(seconds for _, seconds in passes),
+            step_seconds=fsum(group.bound_seconds for group in steps),
+            sent=report.total_report.get("mcomm", 0),
+            binds=binds,
+            parameters=rank.n_params,
+            expert_parameters=layout.expert_parameters,
+            state=state,
+            step_bytes=max(in_step - end.total, 0.0),
+            linear=_linear_parameters(report, layout.blocks),
+            ends=_ends(report, layout.blocks),
+        )
+        return Captured(costs, points, end)
+
+    def _faster(self, blocks: Sequence[str]) -> Callable[[GroupTime], float]:
+        if DTYPE_OF_FP8 not in self._device.peak.get("matrix", {}):
+            raise CostError(f"{self._device.name} has no products in float8, which precision fp8 needs")
+        narrow, wide = (self._device.matrix_rate(dtype) or 1.0 for dtype in (DTYPE_OF_FP8, "bfloat16"))
+        ratio = wide / narrow
+
+        def seconds(group: GroupTime) -> float:
+            # Operands of one byte instead of two: no kernel reads or writes less than half.
+            if not any(_is_linear(call.layer) and _is_inside(call.module, blocks) for call in group.calls):
+                return group.bound_seconds
+            scales = {"matrix": ratio, "dram": 0.5, "cache": 0.5}
+            return max(each * scales.get(name, 1.0) for name, each in group.bound.by.items()) * group.times
+
+        return seconds
+
+
+def _bound_seconds(group: GroupTime) -> float:
+    return group.bound_seconds
+
+
+def _is_linear(layer: Layer) -> bool:
+    # Products with weights, and their gradients, of rows that may have several axes: attention has one for heads.
+    return layer.op in LINEAR and all(len(tensor.shape) <= 3 for tensor in layer.inputs.values())
+
+
+def _linear_parameters(report: Report, blocks: Sequence[str]) -> float:
+    weights = {}
+    for call in report.trace.calls:
+        if call.phase == "forward" and _is_linear(call.layer) and _is_inside(call.module, blocks):
+            for name, tensor in call.layer.inputs.items():
+                if tensor.role == "param" and len(tensor.shape) > 1:
+                    weights[call.module, call.name, name] = prod(map(int, tensor.shape))
+    return float(sum(weights.values()))
+
+
+def _ends(report: Report, blocks: Sequence[str]) -> dict[tuple[str, str], float]:
+    # Parameters of modules that run before the blocks, or after them; those of both, as tied weights, are of no end.
+    assert report.memory is not None
+    calls = [call for call in report.trace.calls if call.phase == "forward"]
+    inside = [i for i, call in enumerate(calls) if _is_inside(call.module, blocks)]
+    first, last = (inside[0], inside[-1]) if inside else (0, 0)
+    modules: dict[str, set[str]] = {end: set() for end in ENDS}
+    used: dict[str, set[int]] = {end: set() for end in ENDS}
+    for i, call in enumerate(calls):
+        if call.parameters and not first <= i <= last:
+            end = ENDS[i > last]
+            modules[end].add(call.module)
+            used[end].update(call.parameters)
+    if used[ENDS[0]] & used[ENDS[1]]:
+        return {}
+    found: dict[tuple[str, str], float] = {}
+    kinds = {"parameter": "weights", "gradient": "gradients", "optimizer": "state"}
+    for block in report.memory.ledger.blocks:
+        owner = block.name.partition(" ")[0].rpartition(".")[0]
+        if block.name and block.died is None and block.kind in kinds:
+            for end in ENDS:
+                if owner in modules[end] and owner not in modules[ENDS[end == ENDS[0]]]:
+                    key = end, kinds[block.kind]
+                    found[key] = found.get(key, 0.0) + block.nbytes
+                    if block.kind == "parameter":
+                        found[end, "number"] = found.get((end, "number"), 0.0) + prod(block.shape)
+    return found
+
+
+def _is_inside(module: str, blocks: Sequence[str]) -> bool:
+    return scopes_of(module, blocks) != ["", "outside"]
+
+
+def scopes_of(module: str, blocks: Sequence[str]) -> list[str]:
+    """Return the scopes of a module: anywhere (``""``), and outside of the blocks, or in the first or the last one.
+
+    The bytes alive in one scope grow linearly with the number of blocks; the scope of the overall peak can change.
+
+    Args:
+        module: its path.
+        blocks: the paths of the blocks.
+
+    >>> scopes_of("layers.2.mlp", ["layers.0", "layers.1", "layers.2"])
+    ['', 'last']
+    """
+    inside = next((i for i, block in enumerate(blocks) if f"{module}.".startswith(f"{block}.")), None)
+    if inside is None:
+        return ["", "outside"]
+    return ["", *(["first"] if inside == 0 else []), *(["last"] if inside == len(blocks) - 1 else [])]
+
+
+def _live(
+    report: Report, blocks: Sequence[str], state: float
+) -> tuple[dict[tuple[str, str], Sequence[Live]], Live, float]:
+    # What is alive in the calls of each scope of the pass and at its end, and the most of the optimizer.
+    assert report.memory is not None
+    calls, memory = report.trace.calls, report.memory
+    inside = [_is_inside(call.module, blocks) for call in calls]
+    ledger = memory.ledger
+    saved = _saved(ledger)
+    inner = saved._replace(blocks=tuple(block for block in saved.blocks if inside[block.call]))
+    kinds = zip(ledger.live(), ledger.live("gradient"), inner.live(), strict=True)
+    live = [Live(total - state, gradients, saved) for total, gradients, saved in kinds]
+    scopes: dict[str, list[str]] = {}
+    found: dict[tuple[str, str], set[Live]] = {}
+    in_step = 0.0
+    for call, event in zip(calls, memory.highest_events, strict=True):
+        if call.phase == "optimizer":
+            in_step = max(in_step, live[event].total)
+            continue
+        for scope in scopes.setdefault(call.module, scopes_of(call.module, blocks)):
+            found.setdefault((call.phase, scope), set()).add(live[event])
+    return {scope: highest(points) for scope, points in found.items()}, live[-1], in_step
+
+
+def _saved(ledger: MemoryLedger) -> MemoryLedger:
+    # What autograd saves. Keys and values that a model also returns in a cache are some of it.
+    blocks = (each for each in ledger.blocks if each.kind in ("saved", "cached") and each.call >= 0)
+    return ledger._replace(blocks=tuple(blocks))
+
+
+_CORNERS = [*product((Cut().gradients, 1.0), (Cut().saved, 1.0))]
+
+
+def highest(points: Iterable[Live]) -> list[Live]:
+    """Return the points of which one is the maximum, whatever share of gradients and saved bytes is cut."""
+    best: dict[tuple[float, ...], Live] = {}
+    for point in points:
+        best.setdefault(tuple(point.after(Cut(*corner)) for corner in _CORNERS), point)
+    kept: list[tuple[float, ...]] = []
+    for heights in sorted(best, reverse=True):
+        if not any(all(a <= b for a, b in zip(heights, other, strict=True)) for other in kept):
+            kept.append(heights)
+    return [best[heights] for heights in kept]
+
+
+# The tokens of the inputs, and a part of them.
+
+
+AXIS = 1
+"""The dimension of an input that is assumed to be tokens: the one after the batch."""
+
+
+def tokens_of(inputs: Any) -> int:
+    """Return how many tokens the inputs have: the largest second dimension of one; 0 if none has two."""
+    return max((shape[AXIS] for shape in _shapes(with_tensors(inputs)) if len(shape) > AXIS), default=0)
+
+
+def with_part_of_tokens(inputs: Any, parts: int) -> Any:
+    """Return inputs with one of several equal parts of their tokens.
+
+    Args:
+        inputs: inputs as :func:`costcore.estimate` takes them.
+        parts: the number of parts.
+
+    Raises:
+        CostError: if there are no tokens, or their number is not a multiple of the parts.
+    """
+    if parts == 1:
+        return inputs
+    tokens = tokens_of(inputs)
+    if not tokens or tokens % parts:
+        raise CostError(f"a sequence of {tokens} tokens, the second dimension of an input, has no {parts} equal parts")
+    return _divided(with_tensors(inputs), tokens, parts)
+
+
+def _shapes(value: Any) -> list[tuple[int, ...]]:
+    if hasattr(value, "shape"):
+        return [tuple(value.shape)]
+    if _is_shape(value):
+        return [tuple(value)]
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return [shape for item in items for shape in _shapes(item)]
+
+
+def _divided(value: Any, tokens: int, parts: int) -> Any:
+    if hasattr(value, "shape"):
+        shape = _part(tuple(value.shape), tokens, parts)
+        return value if shape == tuple(value.shape) else Tensor(shape, str(value.dtype).rpartition(".")[2])
+    if _is_shape(value):
+        return type(value)(_part(tuple(value), tokens, parts))
+    if isinstance(value, Mapping):
+        return {key: _divided(item, tokens, parts) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_divided(item, tokens, parts) for item in value)
+    return value
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and bool(value) and all(type(size) is int for size in value)
+
+
+def _part(shape: tuple[int, ...], tokens: int, parts: int) -> tuple[int, ...]:
+    if len(shape) <= AXIS or shape[AXIS] != tokens:
+        return shape
+    return (*shape[:AXIS], tokens // parts, *shape[AXIS + 1 :])

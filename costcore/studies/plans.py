@@ -17,39 +17,45 @@ from costcore.api.estimate import estimate, model_and_inputs
 from costcore.errors import CostError, short_repr, unknown
 from costcore.registry import needed_ability
 from costcore.studies.batch_inputs import CONTEXT, Limit, inputs_of_batch, make_limit
-from costcore.studies.plan_captures import DEPTHS, ENDS, Cut, RankCaptures, RankCosts, tokens_of
 from costcore.studies.plan_setups import (
+    DEPTHS,
     DTYPE_OF_FP8,
+    ENDS,
     FP8,
     OFFLOADS,
     SYNCS,
     ZERO,
     Choices,
+    Cut,
     Divisible,
     Mesh,
+    RankCaptures,
+    RankCosts,
     Schedule,
     Setup,
     divides,
     meshes,
+    tokens_of,
 )
 from costcore.studies.serving.report import memory_of
 from costcore.studies.sweeps.table import LARGE, front
-from costcore.studies.training.published import (
+from costcore.studies.training.step import (
     AXES,
     DTYPES,
     INSIDE,
     NEAREST,
     Expected,
+    Packing,
     RunSetup,
+    Step,
     expected,
     family_of,
     nearest_runs,
+    peak_flops,
     setup_of,
 )
-from costcore.studies.training.step import Packing, Step, peak_flops
 from costcore.tables.answer import Content, Figure
-from costcore.tables.html import section
-from costcore.tables.html.charts import Axis, Point, scatter
+from costcore.tables.html import Axis, Point, scatter, section
 from costcore.tables.pictures import Axis as PictureAxis
 from costcore.tables.pictures import Picture, Theme, draw
 from costcore.tables.renderers import progress

@@ -18,8 +18,7 @@ from costcore.errors import CostError, FileError
 from costcore.files import exists, is_folder
 from costcore.registry import ability, frontend_for_file, specs
 from costcore.tables.answer import Content, Figure
-from costcore.tables.html import section
-from costcore.tables.html.charts import Span, key, timeline
+from costcore.tables.html import Span, key, section, timeline
 from costcore.tables.pictures import Picture, Theme, filled_bars
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import duration

@@ -1,16 +1,21 @@
-"""The columns of each table of a report, sorted and limited rows, and cells as text."""
+"""The columns of each table of a report, sorted and limited rows, and cells as text.
+
+Below them, how a table of a run is built: rows of calls or groups, or of the module tree, with any quantity.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from costcore.errors import unknown
-from costcore.ledger.ledger import check_top
-from costcore.numbers import as_text, magnitude
+from costcore.ledger.ledger import Ledger, check_depth, check_top, shares
+from costcore.ledger.modules import ADDITIVE
+from costcore.numbers import as_text, is_symbolic, magnitude
 from costcore.plugins import with_plugin_hint
-from costcore.tables.quantity import NUMERIC, Quantity, column_of, is_quantity, registered
+from costcore.tables.quantity import NUMERIC, Quantity, column_of, is_quantity, quantities_of, registered
 from costcore.text.amounts import (
     Formatted,
     attribute_text,
@@ -22,6 +27,7 @@ from costcore.text.amounts import (
     scaled,
 )
 from costcore.text.output import Column, RenderedTable
+from costcore.trace.call import Call
 from costcore.trace.run import FLOPS
 
 # Columns of the tables of a report.
@@ -417,3 +423,355 @@ def limited(rows: Sequence[Any], top: int | None, others: Callable[[Sequence[Any
     """
     check_top(top)
     return rows if top is None or len(rows) <= top else [*rows[:top], others(rows[top:])]
+
+
+# Build tables of a run: sorted and limited rows of calls or groups, or rows of the module tree, with any quantity.
+
+# Tables of a run, with any quantity.
+
+
+class TableBuilder:
+    """The columns and rows of a table of a run, with the requested quantities.
+
+    Args:
+        ledger: the ledger of the report.
+        preset: the built-in columns of the table, by name.
+        columns: names of the columns to show, or quantities.
+        sort: the column to sort by; None keeps the order.
+        more: additional quantities, which only this table offers.
+
+    Raises:
+        TypeError, ValueError: if a name or a parameter is unknown.
+        CostError, OSError: if a file that is the parameter of a name cannot be read.
+    """
+
+    columns: list[Column]
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        preset: Mapping[str, Column],
+        columns: Sequence[str | Quantity],
+        sort: str | None,
+        more: Sequence[Quantity] = (),
+    ) -> None:
+        self._preset = preset
+        self.columns = with_quantities(preset, columns)
+        self._order = None if sort is None else with_quantities(preset, [sort])[0]
+        by_name: dict[Any, Quantity] = {each.name: each for each in more}
+        asked = (*columns, *([] if sort is None else [sort]))
+        self._names = [name if isinstance(name, Quantity) else by_name.get(name, name) for name in asked]
+        self._ledger = ledger
+        self._cells: Cells | None = None
+
+    @property
+    def remarks(self) -> list[str]:
+        """Explanations of the quantities in the rows."""
+        return [] if self._cells is None else self._cells.remarks
+
+    def rows(self, rows: Sequence[TableRow], top: int | None, label: str = "name") -> list[Mapping[str, Any]]:
+        """Return the entries of the rows, sorted and limited, followed by the entry of the total."""
+        total = self._ledger.total
+        known = {*(rows[0].entry if rows else self._preset), *(key for key in ("seconds", "seconds%") if key in total)}
+        cells = self._cells = Cells(self._names, known, self._ledger)
+        entries = arrange(cells.of_rows(rows), self._order, top, self._ledger, label, cells)
+        return [*entries, {**total, **cells.total(), label: "total"}]
+
+    def tree(
+        self, tree: dict[str, Any], depth: int | None, top: int | None, mode: str, is_folded: bool = False
+    ) -> list[Mapping[str, Any]]:
+        """Return the rows of the module tree, the whole model first; see :func:`tree_rows`."""
+        cells = self._cells = Cells(self._names, {*tree, "module", "depth"}, self._ledger)
+        cells.add_to_tree(tree)
+        if is_folded and not any(callable(each.combine) for each in cells.quantities):
+            shown = [column.key for column in self.columns if column.key not in ("module", "depth")]
+            tree = folded_tree(tree, dict.fromkeys((*COMPARED, *shown)))
+        return tree_rows(tree, depth, self._order, top, mode, cells)
+
+
+def arrange(
+    rows: Sequence[TableRow],
+    sort: Column | None,
+    top: int | None,
+    ledger: Ledger,
+    label: str = "name",
+    cells: Cells | None = None,
+) -> list[Mapping[str, Any]]:
+    """Return the entries of the rows, sorted and limited; a last entry ``others`` sums the rows beyond the limit.
+
+    Args:
+        rows: the rows in their original order.
+        sort: the column to sort by; None keeps the order.
+        top: the maximum number of rows; None for all.
+        ledger: the ledger of the report, which sums the calls of the other rows.
+        label: the column that contains the text ``others``.
+        cells: the quantities in the rows that the ledger does not sum.
+    """
+
+    def others(hidden: Sequence[TableRow]) -> TableRow:
+        calls = [call for row in hidden for call in row.calls]
+        sums = {k: v for k, v in (cells.of(calls) if cells else {}).items() if not isinstance(v, (str, list, tuple))}
+        entry = {**ledger.sum(calls), **sums, "name": "others", "type": "others", label: "others"}
+        if all("n_shared" in row.entry for row in hidden):
+            not_shared = sum(row.entry["n_params"] - row.entry["n_shared"] for row in hidden)
+            entry["n_shared"] = entry["n_params"] - not_shared
+        return TableRow(entry, calls)
+
+    if sort is not None:
+        rows = in_order(rows, sort, lambda row: row.entry)
+    return [row.entry for row in limited(rows, top, others)]
+
+
+# Cells: values of quantities for calls, groups and modules.
+
+
+class TableRow(NamedTuple):
+    """An entry of a report, with the calls that it sums."""
+
+    entry: Mapping[str, Any]
+    calls: Sequence[Call]
+
+
+class Cells:
+    """The quantities that a table shows in addition to the values in its entries.
+
+    Args:
+        names: names or quantities of all columns, and of the column by which rows are sorted.
+        known: the names of values that the entries already have.
+        ledger: the ledger of the report.
+
+    Raises:
+        ValueError, CostError, OSError: if there is no quantity of a name.
+    """
+
+    quantities: list[Quantity]
+
+    def __init__(self, names: Iterable[str | Quantity], known: Container[str], ledger: Ledger) -> None:
+        added = [name for name in names if isinstance(name, Quantity) or name not in known]
+        self.quantities = quantities_of(added)
+        self._shares = {name for name in added if isinstance(name, str) and name.endswith("%")}
+        self._ledger = ledger
+
+    @property
+    def remarks(self) -> list[str]:
+        """Explanations of the values, each line once."""
+        of = [(*each.remarks(self._ledger), *each.missing(self._ledger)) for each in self.quantities]
+        return [*dict.fromkeys(line for lines in of for line in lines)]
+
+    def of(self, calls: Sequence[Call]) -> dict[str, Any]:
+        """Return the values of a group of calls; the empty string for quantities that only the whole run has."""
+        return self._values(lambda each: each.of(self._ledger, calls))
+
+    def total(self, with_texts: bool = False) -> dict[str, Any]:
+        """Return the values of the whole run, without texts of single calls unless ``with_texts``."""
+        shown = [each for each in self.quantities if with_texts or each.is_number or callable(each.combine)]
+        return self._with_shares({each.name: each.total(self._ledger) for each in shown})
+
+    def of_rows(self, rows: Iterable[TableRow]) -> list[TableRow]:
+        """Return the rows with their values."""
+        return [TableRow({**entry, **self.of(calls)}, calls) for entry, calls in rows] if self.quantities else [*rows]
+
+    def of_groups(self, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the combined values of several groups."""
+        return self._values(lambda each: each.of_values([entry[each.name] for entry in entries]))
+
+    def add_to_tree(self, tree: dict[str, Any]) -> None:
+        """Add the values to every node of :meth:`Report.tree`."""
+        if not self.quantities:
+            return
+        from costcore.ledger.modules import walk
+
+        nodes = [node for _, node in walk(tree)]
+        by_path = {node["path"]: node for node in reversed(nodes)} | {n["path"]: n for n in nodes if n["is_own"]}
+        below: dict[int, list[Call]] = {id(node): [] for node in nodes}
+        for call in self._ledger.calls:
+            below[id(by_path[call.module])].append(call)
+        for node in reversed(nodes):
+            calls = below[id(node)]
+            for child in node["children"]:
+                calls += below.pop(id(child))
+            calls.sort(key=lambda call: self._ledger.position[call.name])
+            node.update(self.total(with_texts=True) if node is tree else self.of(calls))
+
+    def _values(self, value: Callable[[Quantity], Any]) -> dict[str, Any]:
+        values = {each.name: "" if each.is_of_run_only else value(each) for each in self.quantities}
+        return self._with_shares(values)
+
+    def _with_shares(self, values: dict[str, Any]) -> dict[str, Any]:
+        shares = {
+            f"{each.name}%": each.share(values[each.name], self._ledger)
+            for each in self.quantities
+            if f"{each.name}%" in self._shares and each.name in values
+        }
+        return {**values, **shares}
+
+
+# Equal modules that follow each other, such as the layers of a network, as one node with their sums.
+
+
+FOLDED_FROM = 3
+"""The minimum number of equal modules that become one, as on the page."""
+
+COMPARED = ("type", "output_shape", "n_layers", "n_unknown", "n_params", "n_shared", "flops", "macs", "mread", "mwrite")
+"""What modules have in common if they are equal, besides the values that the table shows."""
+
+NOT_SUMMED = ("live_peak",)
+"""The numbers of which equal modules have each, not the sum."""
+
+
+def folded_tree(tree: Mapping[str, Any], compared: Iterable[str]) -> dict[str, Any]:
+    """Return :meth:`Report.tree` with one node for equal modules that follow each other.
+
+    Its values, and those of all modules below it, are the sums of the equal modules, so that the children of every
+    node still add up to it. Own calls of a module that cost nothing are left out.
+
+    Args:
+        tree: the tree.
+        compared: the keys of values that equal modules have in common.
+    """
+    from costcore.ledger.modules import walk
+
+    keys, classes = [*compared], dict[Any, int]()
+    class_of: dict[int, int] = {}  # equal nodes have equal numbers
+    nodes = [node for _, node in walk(dict(tree))]
+    for node in reversed(nodes):
+        below = tuple((child["name"], class_of[id(child)]) for child in node["children"])
+        same = (*(_hashable(node.get(key)) for key in keys), node["same_as"], below)
+        class_of[id(node)] = classes.setdefault(same, len(classes))
+
+    def times(node: Mapping[str, Any], n: int) -> dict[str, Any]:
+        runs: list[list[Mapping[str, Any]]] = []
+        for child in node["children"]:
+            if runs and not child["same_as"] and class_of[id(runs[-1][0])] == class_of[id(child)]:
+                runs[-1].append(child)
+            elif not _is_free(child):
+                runs.append([child])
+        children = []
+        for run in runs:
+            n_equal = len(run) if len(run) >= FOLDED_FROM else 1
+            for child in run[: len(run) if n_equal == 1 else 1]:
+                name = child["name"] if n_equal == 1 else f"{run[0]['name']} … {run[-1]['name']} ×{n_equal}"
+                children.append((child, n * n_equal, name))
+        values = {key: _multiplied(key, value, n) for key, value in node.items()} if n > 1 else {**node}
+        return {**values, "children": children}
+
+    root = times(tree, 1)
+    stack = [root]
+    while stack:  # without recursion, which deep trees exceed
+        node = stack.pop()
+        node["children"] = [{**times(child, n), "name": name} for child, n, name in node["children"]]
+        stack += node["children"]
+    return root
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        value = [*value.items()]
+    return tuple(map(_hashable, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _is_free(node: Mapping[str, Any]) -> bool:
+    return bool(node["is_own"]) and not any(node[key] for key in ("flops", "mrw", "n_params", "n_unknown"))
+
+
+def _multiplied(key: str, value: Any, n: int) -> Any:
+    is_amount = isinstance(value, (int, float)) or is_symbolic(value)
+    return value * n if is_amount and not isinstance(value, bool) and key not in NOT_SUMMED else value
+
+
+# Rows of ``show_tree``: one per module, indented or with paths.
+
+
+MAX_INDENT = 24
+"""The maximum number of levels drawn as indentation; at deeper levels the number of the level is printed instead."""
+
+
+class TreeLines(NamedTuple):
+    """The text from which indentation is built.
+
+    Attributes:
+        open: below a module that has further siblings.
+        closed: below a module that is the last child.
+        branch: before a child that has further siblings.
+        last: before the last child.
+    """
+
+    open: str
+    closed: str
+    branch: str
+    last: str
+
+
+PLAIN_LINES = TreeLines("│  ", "   ", "├─ ", "└─ ")
+
+MARKDOWN_LINES = TreeLines("│ ", "· ", "├ ", "└ ")
+"""Without repeated spaces, which Markdown collapses."""
+
+
+def tree_rows(
+    tree: dict[str, Any],
+    depth: int | None,
+    sort: Column | None,
+    top: int | None,
+    mode: str,
+    cells: Cells | None = None,
+) -> list[Mapping[str, Any]]:
+    """Return the rows of the module tree, parents before children; the first row is the whole model.
+
+    Args:
+        tree: the result of :meth:`Report.tree`.
+        depth: levels to show below the model; deeper modules are part of the sums of their parents. None for all.
+        sort: the column by which the children of each module are sorted; None keeps the order of the model.
+        top: the maximum number of children to show per module; a row ``others`` sums the remaining ones.
+        mode: name of the renderer: CSV contains paths, every other mode an indented tree.
+        cells: the quantities in the nodes that :meth:`Report.tree` does not have.
+    """
+    check_depth(depth)
+    lines = {"csv": None, "md": MARKDOWN_LINES}.get(mode, PLAIN_LINES)
+    rows: list[Mapping[str, Any]] = []
+    stack = [(tree, 0, "", "")]
+    while stack:
+        node, level, before_name, before_children = stack.pop()
+        cell = (before_name + _title_of_rows(node)) if lines else _path(node)
+        rows.append({**node, "module": cell, "depth": level})
+        children = node["children"] if depth is None or level < depth else []
+        if sort is not None:
+            children = in_order(children, sort, lambda child: child)
+        children = limited(children, top, partial(_summed_node, node, tree, cells))
+        below = []
+        for child in children:
+            is_last = child is children[-1]
+            below.append((child, level + 1, *_indentation(lines or PLAIN_LINES, before_children, is_last, level)))
+        stack += reversed(below)
+    return rows
+
+
+def _indentation(lines: TreeLines, inherited: str, is_last: bool, level: int) -> tuple[str, str]:
+    if level >= MAX_INDENT:
+        return f"… {level + 1} levels … ", inherited
+    return inherited + (lines.last if is_last else lines.branch), inherited + (lines.closed if is_last else lines.open)
+
+
+def _title_of_rows(node: Mapping[str, Any]) -> str:
+    name = node["name"] or "total"
+    return f"{name} (same as {node['same_as']})" if node["same_as"] else name
+
+
+def _path(node: Mapping[str, Any]) -> str:
+    if node["is_own"]:
+        return " ".join(filter(None, (node["path"], node["name"])))
+    return node["path"] or "total"
+
+
+def _summed_node(
+    parent: Mapping[str, Any], tree: Mapping[str, Any], cells: Cells | None, children: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    # ``n_shared`` counts a parameter twice if two of the children share it.
+    sums: dict[str, Any] = {}
+    for key in (*ADDITIVE, "n_params", "n_shared", "seconds"):
+        amounts = [child[key] for child in children if key in child]
+        if amounts:
+            sums[key] = None if None in amounts else sum(amounts)
+    blank = {"type": "", "same_as": "", "output_shape": "", "children": []}
+    more = cells.of_groups(children) if cells else {}
+    return {"name": "others", "path": parent["path"], "is_own": True, **blank, **sums, **shares(sums, tree), **more}

@@ -18,8 +18,7 @@ from costcore.ledger.ledger import Ledger, flops_of, memory, multiplied, nodes_b
 from costcore.numbers import expanded_sum, floor_div, maximum, share
 from costcore.plugins import cached, objects_from_plugins, with_plugin_hint
 from costcore.text.output import Column
-from costcore.trace.call import NONZERO_WEIGHTS, Call
-from costcore.trace.pairs import computed_pairs
+from costcore.trace.call import NONZERO_WEIGHTS, Call, computed_pairs
 
 Combination: TypeAlias = "str | Callable[[Ledger, Sequence[Call]], Any]"
 

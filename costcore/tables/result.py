@@ -13,9 +13,8 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, cast, overload
 
 from costcore.errors import unknown
 from costcore.ledger.ledger import footer
-from costcore.tables.answer import Content, ReportTable, table_of
+from costcore.tables.answer import Content, ReportTable, figures_text, table_of
 from costcore.tables.columns import choose
-from costcore.tables.overview import figures_text
 from costcore.tables.quantity import Quantity, registered
 from costcore.tables.renderers import one_stream, rendered
 from costcore.text.output import Column, Screen, Target, encodable, json_text, printable, save, wrapped, writable
@@ -42,12 +41,12 @@ class Result(ABC):
 
     def _repr_html_(self) -> str:
         # No script and no style sheet, which notebooks strip; names only as text.
-        from costcore.tables.overview import to_html
+        from costcore.tables.answer import to_html
 
         return to_html(self._content())
 
     def _repr_markdown_(self) -> str:
-        from costcore.tables.overview import to_markdown
+        from costcore.tables.answer import to_markdown
 
         return to_markdown(self._content(), is_whole=False)
 
@@ -55,7 +54,7 @@ class Result(ABC):
         self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None, *, is_whole: bool = True
     ) -> str:
         # As :meth:`show`; ``print`` needs only some of the rows.
-        from costcore.tables.overview import to_text
+        from costcore.tables.answer import to_text
 
         return to_text(self._content(), mode, unit, n_digits, is_whole)
 
@@ -149,7 +148,7 @@ class Result(ABC):
 
     def to_markdown(self, target: Target = None) -> str:
         """Return figures, tables and remarks as Markdown, and write them to ``target`` if given."""
-        from costcore.tables.overview import to_markdown
+        from costcore.tables.answer import to_markdown
 
         return save(to_markdown(self._content()), target)
 
@@ -404,7 +403,7 @@ class Table(ReportTable, Result):
     def _text(
         self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None, *, is_whole: bool = True
     ) -> str:
-        from costcore.tables.overview import table_to_text
+        from costcore.tables.answer import table_to_text
 
         table = self if is_whole else self.in_print()
         more = [] if table is self else [table.title]

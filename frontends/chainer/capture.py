@@ -31,8 +31,18 @@ from costcore.trace.call import Call, user_traceback
 from costcore.trace.run import CPU_TIME, Block, RawBlock, RawLedger, Recorder
 from costcore.translate import Native, Translation, Translator, flatten
 
-from .arrays import ArrayIds, array_of, current_phase, frames, function_of, is_array, native_name, owner, tensor
-from .rows.arguments import ARGUMENTS
+from .arrays import (
+    ARGUMENTS,
+    ArrayIds,
+    array_of,
+    current_phase,
+    frames,
+    function_of,
+    is_array,
+    native_name,
+    owner,
+    tensor,
+)
 
 # The capture in one thread: which functions are calls, and when.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from costcore.translate import Row
 
 from .estimate import accepts, capture, estimate, native_names
-from .operator_table import all_rows
+from .inference import all_rows
 
 __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 

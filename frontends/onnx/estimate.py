@@ -16,10 +16,9 @@ from costcore.graphs import Notes
 from costcore.registry import plugin_rows
 from costcore.trace.run import Recorder
 
-from .inference import compare_with_onnx
+from .inference import RowTable, compare_with_onnx, operator
 from .inputs import InputHints, UserShapes, bind_inputs, dimension_names
 from .node import GraphContext, Scope, joined
-from .operator_table import RowTable, operator
 from .reading import read_model
 from .schema import NEWEST_VERSION, ONNX
 from .values import Dimensions, Value, declared_names
@@ -80,7 +79,7 @@ def estimate(
             ``{"h": ("batch", 8)}``.
         regroup: whether nodes into which an exporter decomposed one operator are counted as that operator and listed
             in ``recorder.regrouped``; or names of patterns, such as ``("rms_norm", "gelu")``: only these,
-            and also in hand-written form. ``PATTERNS`` in ``regroup/regroup.py`` lists all.
+            and also in hand-written form. ``PATTERNS`` in ``regroup`` lists all.
         explain_regroup: whether to note why other nodes do not match these patterns; or names of some of them.
         check_shapes: whether shapes are compared with those that ``onnx.shape_inference`` finds, in another process;
             differences are noted.
@@ -121,7 +120,7 @@ def _explained(regroup: bool | Collection[str], explain: bool | Collection[str])
         return []
     from costcore.trace.patterns import selected_patterns
 
-    from .regroup.regroup import PATTERNS
+    from .regroup import PATTERNS
 
     selected = selected_patterns(regroup, PATTERNS)
     return selected_patterns(explain, selected, "explain_regroup")
@@ -192,7 +191,7 @@ def _walk(
     if unused:
         note(f"unused initializers: {joined([*map(repr, unused)])}")
     if walker.history is not None:
-        from .regroup.regroup import regroup_nodes
+        from .regroup import regroup_nodes
 
         recorder.regrouped.extend(regroup_nodes(recording, walker.history, proto.producer_name, *regrouping))
     returned = [scope.values[entry.name] for entry in graph.output if entry.name in scope.values]

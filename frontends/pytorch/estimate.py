@@ -28,13 +28,11 @@ from costcore.errors import CostError
 from costcore.trace.interrupts import WholeEnds, collector_off
 from costcore.trace.run import Recorder
 
-from .callables import Model, as_model, uses_torch
+from .callables import Model, Twin, as_model, uses_torch
 from .capture.context import capture
 from .capture.dispatch_mode import CaptureMode, RegroupedFunctions, check_regroup
-from .capture.gpu_code import NAMES_A_GPU, gpu_code, lacks_gpu
-from .capture.threads import wait_for_threads
+from .capture.surroundings import NAMES_A_GPU, gpu_code, lacks_gpu, wait_for_threads
 from .inputs import consume, model_arguments, torch_dtype, variants_with_numbers
-from .keras_models import Twin
 from .meta.branches import Branch, Branches, EndlessLoopError
 from .meta.model_copy import has_lazy_parameters, keep_input_checks, meta_copy, wrapper_names
 from .meta.values import META, PLAIN, Values, masks_are_known, tensors_in, tensors_of, without_data

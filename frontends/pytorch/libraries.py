@@ -38,7 +38,7 @@ from costcore.errors import CostError, did_you_mean, import_problem, short_repr
 from costcore.files import exists, is_folder, read_text
 from costcore.ir import Tensor
 
-from .keras_models import keras_inputs
+from .callables import keras_inputs
 from .meta.values import META
 from .tensors import dtype_name
 

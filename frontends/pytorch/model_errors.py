@@ -24,7 +24,7 @@ from costcore.ir import Tensor as IrTensor
 from .callables import CallableModule, Model, how_to_call, name_of
 from .capture.context import failed_module
 from .meta.values import all_tensors
-from .operators.checks import DtypeMismatchError, OperandShapeError
+from .operators.call_cache import DtypeMismatchError, OperandShapeError
 from .recording.recording import REAL_RUN, Recording
 from .tensors import dtype_name, modules_of
 

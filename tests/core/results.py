@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.analyses.analysis import Analysis, View, analyses, drawn_by
 from costcore.tables.answer import Content, Figure
-from costcore.tables.pictures import Picture
+from costcore.tables.pictures import Axis, Picture, draw
 from costcore.tables.quantity import Quantity, column_of, needed_options, quantity, registered
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted
@@ -12,6 +12,7 @@ from costcore.text.output import Column, RenderedTable
 
 __all__ = [
     "Analysis",
+    "Axis",
     "Column",
     "Content",
     "Figure",
@@ -24,6 +25,7 @@ __all__ = [
     "View",
     "analyses",
     "column_of",
+    "draw",
     "drawn_by",
     "needed_options",
     "quantity",

@@ -21,8 +21,7 @@ from costcore.errors import CostError, unknown
 from costcore.ir import Pattern
 from costcore.numbers import Dim, as_text, expanded_sum, is_negative, magnitude
 from costcore.tables.answer import Content
-from costcore.tables.builder import TableBuilder, TableRow
-from costcore.tables.columns import SHARES, by_key, in_unit, preset
+from costcore.tables.columns import SHARES, TableBuilder, TableRow, by_key, in_unit, preset
 from costcore.tables.quantity import Quantity
 from costcore.tables.renderers import dropped_first
 from costcore.tables.result import OfReport, Table, writes_table

@@ -19,8 +19,7 @@ from costcore.errors import CostError, unknown
 from costcore.ir import Cost, Operations
 from costcore.ledger.ledger import check_top
 from costcore.tables.answer import Content, Figure
-from costcore.tables.html import section
-from costcore.tables.html.charts import Span, key, timeline
+from costcore.tables.html import Span, key, section, timeline
 from costcore.tables.pictures import Picture, Theme, bars_of
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import duration

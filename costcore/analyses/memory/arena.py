@@ -26,8 +26,7 @@ from costcore.errors import ArenaError, CostError
 from costcore.numbers import Dim, as_text, is_symbolic, symbols_of
 from costcore.tables.answer import Content, Figure
 from costcore.tables.columns import by_key, choose, in_order, limited
-from costcore.tables.html import section, text
-from costcore.tables.html.charts import key
+from costcore.tables.html import key, section, text
 from costcore.tables.pictures import Picture, Theme, add_legend, axes_of, in_units, label
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import exact, short

@@ -28,8 +28,7 @@ from costcore.ir import Operations
 from costcore.ledger.ledger import MemoryData, remarks
 from costcore.tables.answer import Content, Figure
 from costcore.tables.columns import BLOCKS, MemoryColumns, choose, limited
-from costcore.tables.html import amount_card, cards, section, table, text
-from costcore.tables.html.charts import key
+from costcore.tables.html import amount_card, cards, key, section, table, text
 from costcore.tables.pictures import Picture, Theme, add_legend, axes_of, in_units, label
 from costcore.tables.renderers import dropped_first
 from costcore.tables.result import Result, Table

@@ -38,8 +38,7 @@ from costcore.analyses.sizes.capture import (
 from costcore.counting import Pricer
 from costcore.errors import CostError
 from costcore.numbers import Dim, Evaluation, as_dim, floor_div, is_symbolic, minimum, symbol_of
-from costcore.trace.call import Call, ModuleCall
-from costcore.trace.pairs import notes_in_sizes
+from costcore.trace.call import Call, ModuleCall, notes_in_sizes
 from costcore.trace.run import Run
 from costcore.trace.trace import FEWEST, CallCost, Trace
 

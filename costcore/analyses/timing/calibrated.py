@@ -16,17 +16,19 @@ from costcore.analyses.devices.device import Device
 from costcore.analyses.timing.bound import GroupTime
 from costcore.analyses.timing.calibration import (
     FAR,
+    KINDS,
     Calibration,
     Curves,
     Error,
     Errors,
     Estimate,
     Growth,
+    OpSignature,
     Point,
     Rates,
     left_out_errors,
+    site_of,
 )
-from costcore.analyses.timing.families import KINDS, OpSignature, site_of
 from costcore.errors import CostError, short_repr, unknown
 from costcore.ir import BITS, Layer
 from costcore.trace.trace import Trace

@@ -23,14 +23,14 @@ from costcore.analyses.timing.bound import (
     may_round,
     product_dtype,
 )
-from costcore.analyses.timing.families import site_of
+from costcore.analyses.timing.calibration import site_of
 from costcore.analyses.timing.times import Times, times_of
 from costcore.errors import CostError
 from costcore.ledger.ledger import MULTIPLY_ADD, flops_of, peak_flops
 from costcore.tables.answer import Content, Figure
 from costcore.tables.columns import by_key, choose
+from costcore.tables.html import key as color_key
 from costcore.tables.html import text as html_text
-from costcore.tables.html.charts import key as color_key
 from costcore.tables.pictures import Picture, Theme, add_legend, axes_of, label
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import duration

@@ -49,8 +49,7 @@ from costcore.analyses.timing.calibrated import (
     float_dtypes,
     plus_minus,
 )
-from costcore.analyses.timing.calibration import Calibration, Curves, Point, errors_of_runs
-from costcore.analyses.timing.families import OpSignature, site_of
+from costcore.analyses.timing.calibration import Calibration, Curves, OpSignature, Point, errors_of_runs, site_of
 from costcore.counting import Pricer, symbols_in
 from costcore.errors import CostError, subs_call, unknown
 from costcore.ir import BITS, Cost, Layer, Tensor, frozen

@@ -30,8 +30,7 @@ from costcore.ledger.modules import walk
 from costcore.numbers import RANKING_SIZE, Dim, as_text, is_symbolic, magnitude
 from costcore.tables import html
 from costcore.tables.answer import ReportTable
-from costcore.tables.builder import Cells
-from costcore.tables.columns import cell_text
+from costcore.tables.columns import Cells, cell_text
 from costcore.tables.html import amount_card, card, command_line, shape_text, table, text
 from costcore.tables.quantity import Quantity
 from costcore.text.amounts import attribute_text, exact, per_byte, short, short_per_byte

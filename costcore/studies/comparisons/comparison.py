@@ -14,13 +14,16 @@ from costcore.ledger.ledger import footer
 from costcore.ledger.modules import deepest_that_fit
 from costcore.numbers import magnitude
 from costcore.reports.report import Report
-from costcore.studies.comparisons.conversion import Conversion, ConversionChange, counts_in_words, listed_once
 from costcore.studies.comparisons.data import (
     DELTA,
     ComparisonData,
+    Conversion,
+    ConversionChange,
     MemoryComparison,
     cells,
+    counts_in_words,
     counts_of,
+    listed_once,
     memory_sections,
     rows_of,
     texts,
@@ -35,8 +38,8 @@ from costcore.studies.comparisons.matching import (
     by_order,
 )
 from costcore.tables.answer import MOST_ROWS, Content, Figure
+from costcore.tables.html import key as color_key
 from costcore.tables.html import page, section, text
-from costcore.tables.html.charts import key as color_key
 from costcore.tables.pictures import Picture, Theme, bars_of
 from costcore.tables.quantity import numeric, quantity
 from costcore.tables.renderers import in_terminal, rendered, terminal_width

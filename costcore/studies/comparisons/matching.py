@@ -359,7 +359,7 @@ def _cost(entry: Entry | None, key: str) -> Dim:
 # Summarize graph rewrites: operators that a tool quantized, fused, folded, pruned or replaced.
 #
 # :func:`kinds_of_change` compares the numbers of operators in two graphs, and :func:`in_words` puts them into a
-# sentence. Of two frameworks, :mod:`costcore.studies.comparisons.conversion` says what a conversion did.
+# sentence. Of two frameworks, :mod:`costcore.studies.comparisons.data` says what a conversion did.
 
 
 FORMS: Mapping[str, str] = {

@@ -6,24 +6,33 @@ its variants.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
+from math import ceil
 from typing import Any, NamedTuple
 
 from costcore.analyses.sizes.capture import NamedInputs, limits_of
 from costcore.analyses.sizes.fitting import trace_in_sizes
 from costcore.counting import Pricer
 from costcore.errors import CostError
-from costcore.ir import Tensor
-from costcore.numbers import Dim, Evaluation, as_dim, is_symbolic, symbol_of
+from costcore.ir import BITS, Layer, Operations, Tensor
+from costcore.numbers import Dim, Evaluation, as_dim, is_symbolic, minimum, symbol_of
 from costcore.registry import calculators
-from costcore.studies.serving.cached_model import CachedModel, Latent, times_cached, with_marks
-from costcore.studies.serving.tallies import Kind, Tallies, Tally, Widths, tallies_of
-from costcore.trace.call import Assumption, Call
-from costcore.trace.pairs import with_pairs
+from costcore.studies.serving.cached_model import (
+    STATE,
+    CachedModel,
+    Latent,
+    cached_inputs,
+    computes_nothing,
+    is_cached,
+    is_move,
+    times_cached,
+    with_marks,
+)
+from costcore.trace.call import Assumption, Call, with_pairs
 from costcore.trace.run import Recorder, Run
-from costcore.trace.trace import Trace
+from costcore.trace.trace import CallCost, Trace
 
 LONGEST = 32768
 """The maximum length at which formulas are checked; longer sequences are captured."""
@@ -259,3 +268,301 @@ def _part(products: Dim, length: Dim) -> Dim:
     from sympy import cancel
 
     return as_dim(cancel(products / length))
+
+
+# Sums over the calls of a pass: operations, and bits of weights, activations and cache.
+#
+# Weights of experts are an upper bound, from which :func:`not_expected` and :func:`not_needed` subtract.
+
+FLOATING = frozenset(name for name in BITS if name.startswith(("float", "bfloat", "complex")))
+
+
+class Tally(NamedTuple):
+    """Sums over calls, with bits in the storage formats of weights, activations and cache.
+
+    Attributes:
+        n_calls: number of calls that cost something.
+        macs: multiplications in matrix products.
+        flops: floating-point operations; a fused multiply-add is one.
+        cache_macs: the part of ``macs`` that multiplies by keys and values.
+        expand_macs: the part of ``macs`` that expands cached latent vectors by weights.
+        load_weight: bits of weights that are read.
+        load_act: bits of activations that are read, each by every call that reads it.
+        store_act: bits of activations that are written.
+        load_kv: bits of the cache that are read.
+        store_kv: bits that are added to the cache.
+        copied: bits of the cache that calls copy, read and written together.
+    """
+
+    n_calls: Dim = 0
+    macs: Dim = 0
+    flops: Dim = 0
+    cache_macs: Dim = 0
+    expand_macs: Dim = 0
+    load_weight: Any = 0
+    load_act: Any = 0
+    store_act: Any = 0
+    load_kv: Any = 0
+    store_kv: Any = 0
+    copied: Any = 0
+
+    def plus(self, other: Tally) -> Tally:
+        """Return the sums of both."""
+        return Tally(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def times(self, count: Dim) -> Tally:
+        """Return the sums of a number of equal calls."""
+        return Tally(*(count * each for each in self))
+
+    def map(self, change: Callable[[Any], Any]) -> Tally:
+        """Return the tally with every sum changed."""
+        return Tally(*map(change, self))
+
+
+class Experts(NamedTuple):
+    """A call that reads the matrices of the experts that rows are sent to.
+
+    Attributes:
+        op: the operator.
+        bits: bits of the matrices of all experts.
+        experts: number of experts.
+        rows: rows that are sent to experts.
+        calls: how many such calls there are.
+    """
+
+    op: str
+    bits: Any
+    experts: Dim
+    rows: Dim
+    calls: Dim
+
+
+class Kind(NamedTuple):
+    """The key of a sum of calls.
+
+    Attributes:
+        op: the operator.
+        bits: bits of the weights that they read, without scales; 0 if they read none.
+        act: bits of the activations that these are multiplied by; 0 if they read none.
+        is_latent: whether they are part of attention over latent vectors.
+    """
+
+    op: str
+    bits: int
+    act: int
+    is_latent: bool
+
+
+class Tallies(NamedTuple):
+    """The sums of a pass.
+
+    Attributes:
+        by_op: the sums of the calls of every kind.
+        experts: the calls that read experts.
+    """
+
+    by_op: dict[Kind, Tally]
+    experts: tuple[Experts, ...]
+
+    def map(self, change: Callable[[Any], Any]) -> Tallies:
+        """Return the tallies with every sum changed."""
+        experts = tuple(
+            Experts(each.op, *(change(value) for value in each[1:]))  # the operator is a text
+            for each in self.experts
+        )
+        return Tallies({key: tally.map(change) for key, tally in self.by_op.items()}, experts)
+
+
+class StoredWeight(NamedTuple):
+    """How a weight is stored and multiplied.
+
+    Attributes:
+        stored: bits in storage, with its part of a scale.
+        bits: bits without scales.
+        act: bits of the activations that it is multiplied by.
+    """
+
+    stored: Fraction
+    bits: int
+    act: int
+
+
+class Widths(NamedTuple):
+    """The bits of stored numbers.
+
+    Attributes:
+        act: bits of an activation.
+        cache: bits of a number of keys and values, with its scales.
+        weight: returns how a weight is stored by the module that reads it and its tensor.
+        latents: paths of the modules with attention over latent vectors.
+    """
+
+    act: int
+    cache: Fraction
+    weight: Callable[[str, Tensor], StoredWeight]
+    latents: tuple[str, ...] = ()
+
+    def cached(self, tensor: Tensor) -> Fraction:
+        """Return the bits of a number of a tensor in the cache: states of recurrences stay as the model has them."""
+        return Fraction(BITS[tensor.dtype]) if tensor.role == STATE else self.cache
+
+    def is_latent(self, module: str) -> bool:
+        """Return whether a module is part of attention over latent vectors."""
+        return any(module == path or module.startswith(f"{path}.") for path in self.latents)
+
+
+def tallies_of(records: Iterable[CallCost], widths: Widths) -> Tallies:
+    """Return the sums of a captured pass with marked cached tensors.
+
+    Args:
+        records: the calls, with numbers or formulas for all sizes.
+        widths: the bits of stored numbers.
+    """
+    alike: dict[tuple[int, int, str], tuple[Dim, CallCost]] = {}
+    for record in records:
+        call = record.call
+        place = id(call.layer), id(record.cost), call.module
+        before = alike.get(place)
+        alike[place] = (call.times if before is None else before[0] + call.times), record
+    counts: dict[tuple[Any, ...], tuple[Dim, CallCost]] = {}
+    for count, record in alike.values():
+        call, cost = record.call, record.cost
+        if cost is not None and not (computes_nothing(cost) and cost.mread == cost.mwrite == 0):
+            is_latent = widths.is_latent(call.module)
+            key = id(call.layer), id(cost), _weight_widths(call.module, call.layer, widths), is_latent
+            counts[key] = (counts[key][0] if key in counts else 0) + count, record
+    by_op: dict[Kind, Tally] = {}
+    experts: list[Experts] = []
+    for (*_, weights, is_latent), (count, record) in counts.items():
+        call = record.call
+        bits, act = weights[0][1:] if weights else (0, 0)
+        at = Kind(call.layer.op, bits, act, is_latent)
+        by_op[at] = by_op.get(at, Tally()).plus(_tally(record, widths).times(count))
+        experts += _experts(call, widths, count)
+    return Tallies(by_op, tuple(experts))
+
+
+def _weight_widths(module: str, layer: Layer, widths: Widths) -> tuple[StoredWeight, ...]:
+    # Widest array first: the matrix decides over the bias.
+    weights = sorted((x for x in layer.inputs.values() if x.role == "param"), key=lambda x: -x.ndim)
+    return tuple(widths.weight(module, x) for x in weights)
+
+
+def _tally(record: CallCost, widths: Widths) -> Tally:
+    layer, cost = record.call.layer, record.cost
+    assert cost is not None
+    operations = cost.flops
+    flops = operations.flops() if isinstance(operations, Operations) else operations
+    act = [x for x in layer.inputs.values() if x.role != "param" and not is_cached(x)]
+    load_act, kept = sum(_act_bits(x, widths) for x in act), [x for x in layer.outputs if not is_cached(x)]
+    store_act = sum(_act_bits(x, widths) for x in kept)
+    stored = [x for x in layer.outputs if is_cached(x)]
+    reads = cached_inputs(layer)
+    load_weight = _weight_bits(record, widths)
+    if is_move(record) and (stored or reads):
+        return _copy(reads, act, stored, load_act, widths)
+    return Tally(
+        n_calls=1,
+        macs=cost.macs,
+        flops=flops,
+        cache_macs=cost.macs if layer.op == "attention" or (reads and not load_weight) else 0,
+        expand_macs=cost.macs if reads and load_weight else 0,
+        load_weight=load_weight,
+        load_act=load_act,
+        store_act=store_act,
+        load_kv=sum(x.stored_size * widths.cached(x) for x in reads),
+        store_kv=sum(x.size * widths.cached(x) for x in stored),
+    )
+
+
+def _copy(reads: list[Tensor], act: list[Tensor], stored: list[Tensor], load_act: Any, widths: Widths) -> Tally:
+    width = widths.cached(stored[0]) if stored else 0
+    # Without FLOPs, what is not from the cache is appended to it.
+    new = sum(x.size for x in act if x.dtype in FLOATING) * width
+    copied = sum(x.stored_size * widths.cached(x) for x in reads) + sum(x.size * widths.cached(x) for x in stored)
+    return Tally(n_calls=1, load_act=load_act, store_kv=new, copied=copied + load_act)
+
+
+def _act_bits(tensor: Tensor, widths: Widths) -> Any:
+    return tensor.stored_size * widths.act if tensor.dtype in FLOATING and not tensor.is_scalar else 8 * tensor.nbytes
+
+
+def _weight_bits(record: CallCost, widths: Widths) -> Any:
+    layer, cost = record.call.layer, record.cost
+    weights = {name: x for name, x in layer.inputs.items() if x.role == "param"}
+    if not weights or cost is None:
+        return 0
+    stored = {name: widths.weight(record.call.module, x).stored for name, x in weights.items()}
+    largest = max(weights, key=lambda name: weights[name].ndim)
+    width = BITS[weights[largest].dtype]
+    held = weights[largest].stored_size * width
+    # A call that reads less than its operands skips part of the largest weight (rows of experts or of a table).
+    read = minimum(held, held - 8 * (layer.read - cost.mread))
+    others = sum(x.stored_size * stored[name] for name, x in weights.items() if name != largest)
+    return others + read * (stored[largest] / width)
+
+
+def _experts(call: Call, widths: Widths, count: Dim) -> Iterable[Experts]:
+    layer = call.layer
+    if layer.op == "grouped_matmul" and layer["x1"].ndim == 3 and layer["x0"].ndim == 2:
+        stacked = layer["x1"]
+        bits = stacked.size * widths.weight(call.module, stacked).stored
+        yield Experts(layer.op, bits, stacked.shape[0], layer["x0"].shape[0], count)
+
+
+# Experts read by a mixture.
+
+
+MOST_TOKENS = 1 << 20
+"""With more tokens, all experts are expected."""
+
+MOST_EXACT = 64
+"""With more tokens, the exact fraction would have too many digits."""
+
+
+def expected_experts(experts: int, chosen: int | Fraction, tokens: int) -> Fraction:
+    """Return the expected number of experts that at least one token chooses: E (1 - (1 - k / E) ** tokens).
+
+    Every token chooses k of E experts, all with the same probability, and independently of the others.
+
+    Args:
+        experts: the number of experts, E.
+        chosen: how many of them a token chooses, k.
+        tokens: the number of tokens.
+    """
+    missed = 1 - Fraction(chosen) / experts
+    if tokens > MOST_TOKENS:
+        return Fraction(experts)
+    unread = missed**tokens if tokens <= MOST_EXACT else Fraction(float(missed) ** tokens)
+    return experts * (1 - unread)
+
+
+def fewest_experts(call: Experts, tokens: int) -> int:
+    """Return the minimum number of experts of a call: all tokens choose the same."""
+    return min(int(call.experts), ceil(Fraction(int(call.rows), tokens)))
+
+
+def not_expected(call: Experts, tokens: int) -> Fraction:
+    """Return the difference of maximum and expected bits of experts of a call.
+
+    Args:
+        call: the call.
+        tokens: the tokens that are sent to experts.
+    """
+    experts, rows = int(call.experts), int(call.rows)
+    return _bits_between(call, expected_experts(experts, Fraction(rows, tokens), tokens))
+
+
+def not_needed(call: Experts, tokens: int) -> Fraction:
+    """Return the difference of maximum and minimum bits of experts of a call.
+
+    Args:
+        call: the call.
+        tokens: the tokens that are sent to experts.
+    """
+    return _bits_between(call, Fraction(fewest_experts(call, tokens)))
+
+
+def _bits_between(call: Experts, read: Fraction) -> Fraction:
+    experts, rows = int(call.experts), int(call.rows)
+    return Fraction(call.calls * call.bits) * (min(experts, rows) - read) / experts

@@ -21,8 +21,7 @@ from costcore.analyses.devices.device import Device, find_device
 from costcore.errors import CostError
 from costcore.ledger.ledger import intensity
 from costcore.studies.serving.cached_model import Latent
-from costcore.studies.serving.passes import Point, attended
-from costcore.studies.serving.tallies import Experts, Tallies, Tally, not_expected, not_needed
+from costcore.studies.serving.passes import Experts, Point, Tallies, Tally, attended, not_expected, not_needed
 from costcore.tables.answer import Content, Figure
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, exact

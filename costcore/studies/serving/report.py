@@ -22,18 +22,15 @@ from costcore.ir import BITS, Tensor
 from costcore.numbers import Dim, Evaluation, symbol_of
 from costcore.registry import needed_ability
 from costcore.studies.serving.cached_model import Blocks, CachedModel, CachedPart, ExpertLayers, Latent, Parameter
-from costcore.studies.serving.passes import SHAPES, WAYS, Point, Runs
+from costcore.studies.serving.passes import SHAPES, WAYS, Point, Runs, StoredWeight, Tallies, Widths
 from costcore.studies.serving.phase import CACHES, Phase, Speculation
 from costcore.studies.serving.requests import RequestRates, Setup, peak_notes, request_rates, requests_of
-from costcore.studies.serving.tallies import StoredWeight, Tallies, Widths
 from costcore.tables.answer import Content, Figure
-from costcore.tables.html import section, text
-from costcore.tables.html.charts import Part, filled
+from costcore.tables.html import Part, filled, section, text
 from costcore.tables.result import Result, StaticResult, Table
 from costcore.text.amounts import Formatted, exact, parse_bytes, parse_duration
 from costcore.text.output import Column
-from costcore.trace.call import Assumption
-from costcore.trace.pairs import check_attention
+from costcore.trace.call import Assumption, check_attention
 
 FORMULA_COLUMNS = ("macs", "flops", "load_weight", "load_act", "store_act", "load_kv", "store_kv")
 """The amounts with formulas; bytes are in bits."""

@@ -18,11 +18,10 @@ from costcore.analyses.devices.device import Device, Link, all_reduce_seconds, f
 from costcore.errors import CostError
 from costcore.ir import BITS
 from costcore.studies.serving.cached_model import Blocks, ExpertLayers, Latent
+from costcore.studies.serving.passes import expected_experts
 from costcore.studies.serving.phase import Phase, Reached, least_time, reached
-from costcore.studies.serving.tallies import expected_experts
 from costcore.tables.answer import Content, Figure
-from costcore.tables.html import section
-from costcore.tables.html.charts import Axis, Point, scatter
+from costcore.tables.html import Axis, Point, scatter, section
 from costcore.tables.pictures import Picture, Theme, bars_of
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, duration

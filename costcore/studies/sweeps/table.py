@@ -45,8 +45,7 @@ from costcore.studies.sweeps.rows import (
 )
 from costcore.tables.answer import Content, data_frame
 from costcore.tables.columns import in_order
-from costcore.tables.html import section
-from costcore.tables.html.charts import Axis, Point, scatter
+from costcore.tables.html import Axis, Point, scatter, section
 from costcore.tables.renderers import in_notebook, progress
 from costcore.tables.result import Result, Table
 from costcore.text.output import Column

@@ -31,15 +31,20 @@ from costcore.studies.training.figures import (
     crossings,
     whole,
 )
-from costcore.studies.training.published import INSIDE, NEAREST, Expected, expected, nearest_runs, setup_of
 from costcore.studies.training.step import (
+    INSIDE,
     KINDS,
     MODEL_PHASES,
+    NEAREST,
     PAIRS,
+    Expected,
     Packing,
     Step,
     check_documents,
     check_positive,
+    expected,
+    nearest_runs,
+    setup_of,
 )
 from costcore.tables.answer import Content, Figure
 from costcore.tables.result import Result, StaticResult, Table

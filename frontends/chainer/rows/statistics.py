@@ -7,12 +7,13 @@ from typing import Any
 
 from costcore.translate import Arguments, Row, Source
 
-from ..arrays import Reshaped, array_of
-from .arguments import (
+from ..arrays import (
     X0_X1,
     X_DY,
+    Reshaped,
     X,
     array_attribute,
+    array_of,
     attribute,
     axes,
     axis,

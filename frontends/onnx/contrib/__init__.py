@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from costcore.plugins import modules_with
 from costcore.translate import Row, by_operator
 
-from .spec import OperatorSpec
+from ..node import OperatorSpec
 
 # All operators, gathered from the modules of families.
 

@@ -9,13 +9,12 @@ from costcore.ir import prod
 from costcore.numbers import ceil_div, is_symbolic
 from costcore.translate import Arguments
 
-from ..node import Node
-from ..operators.arguments import broadcast, determined, like, node_of
+from ..node import EXTENSIONS, MICROSOFT, QONNX, Node, OperatorSpec, row
+from ..operators import broadcast, determined, like, node_of
 from ..operators.matrices import product
 from ..operators.statistics import reduced_axes, reduction
 from ..schema import ANY, ONNX, Constraints
 from ..values import DTYPES, Shape, Value
-from .spec import EXTENSIONS, MICROSOFT, QONNX, OperatorSpec, row
 
 FUSED = {
     "Relu": "relu",

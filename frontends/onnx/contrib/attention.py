@@ -12,12 +12,11 @@ from typing import Any
 from costcore.numbers import Dim, as_dim, maximum, minimum
 from costcore.translate import Arguments
 
-from ..node import Inferred, Node
-from ..operators.arguments import check_ranks, common_shape, fact, flag, like, node_of, nonzero, positive
+from ..node import Inferred, Node, OperatorSpec, row
+from ..operators import check_ranks, common_shape, fact, flag, like, node_of, nonzero, positive
 from ..operators.sequences import rotary_input
 from ..schema import Constraints
 from ..values import Shape, Undetermined, Value
-from .spec import OperatorSpec, row
 
 # Removal and restoration of padding.
 

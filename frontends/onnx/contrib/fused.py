@@ -8,8 +8,8 @@ from typing import Any
 from costcore.numbers import Dim
 from costcore.translate import Arguments
 
-from ..node import Inferred, Node
-from ..operators.arguments import axis_of, broadcast_of, common_shape, determined, first_outputs, like, node_of
+from ..node import Inferred, Node, OperatorSpec, row
+from ..operators import axis_of, broadcast_of, common_shape, determined, first_outputs, like, node_of
 from ..operators.elements import dropout
 from ..operators.matrices import product
 from ..operators.statistics import NORMALIZATION_ROWS, NORMALIZATION_RULES, layer_norm
@@ -17,7 +17,6 @@ from ..schema import ANY, ONNX, Constraints
 from ..values import Shape, Value
 from .arithmetic import MATRICES, SWAPPED, bit_dropout, factor, fused_with, has_supported_activation, matmul, training
 from .quantization import PackedWeights, packed, packed_weight, width
-from .spec import OperatorSpec, row
 from .windows import channels_last
 
 # Matrix products, fused with a bias and an activation.

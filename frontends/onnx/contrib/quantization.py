@@ -12,8 +12,8 @@ from typing import Any
 from costcore.ir import prod
 from costcore.translate import Arguments, Row
 
-from ..node import Inferred, Node, Rule
-from ..operators.arguments import (
+from ..node import MICROSOFT, NHWC, QONNX, Inferred, Node, OperatorSpec, Rule, row
+from ..operators import (
     SPATIAL,
     axis_of,
     broadcast,
@@ -28,12 +28,10 @@ from ..operators.arguments import (
     positive,
 )
 from ..operators.elements import QUANTIZATION_ROWS, QUANTIZATION_RULES, dequantize, quantize
-from ..operators.matrices import product
+from ..operators.matrices import CONVOLUTION, conv_transpose, product
 from ..operators.statistics import reduced_axes, reduction
-from ..operators.windows import CONVOLUTION, conv_transpose
 from ..values import DTYPES, Shape, Undetermined, Value
 from .arithmetic import FUSED, MATRICES, SWAPPED, matmul, transposed
-from .spec import MICROSOFT, NHWC, QONNX, OperatorSpec, row
 from .windows import (
     channel_view,
     channels_last,

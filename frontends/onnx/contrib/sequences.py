@@ -12,8 +12,8 @@ from typing import Any
 from costcore.numbers import Dim, floor_div, maximum, minimum
 from costcore.translate import Arguments
 
-from ..node import Inferred, Node
-from ..operators.arguments import check_ranks, fact, like, node_of, nonzero, positive
+from ..node import Inferred, Node, OperatorSpec, row
+from ..operators import check_ranks, fact, like, node_of, nonzero, positive
 from ..operators.sequences import (
     CELL,
     RECURRENCE,
@@ -27,7 +27,6 @@ from ..operators.sequences import (
 )
 from ..values import Value
 from .attention import ATTRIBUTES, OPERANDS, Operands, joined_shape, unpacked_operands
-from .spec import OperatorSpec, row
 
 
 def gated_linear_attention(node: Node) -> Sequence[Value]:

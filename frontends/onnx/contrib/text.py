@@ -10,11 +10,10 @@ from typing import Any, NamedTuple, TypeAlias
 from costcore.numbers import Dim
 from costcore.translate import Arguments, Source
 
-from ..node import Node, Rule
-from ..operators.arguments import fact, positive, present_inputs
+from ..node import EXTENSIONS, Node, OperatorSpec, Rule, row
+from ..operators import fact, positive, present_inputs
 from ..schema import Constraints
 from ..values import Value
-from .spec import EXTENSIONS, OperatorSpec, row
 
 # Strings, tokens, and searches for texts.
 

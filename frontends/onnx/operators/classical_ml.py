@@ -11,7 +11,7 @@ from costcore.translate import Arguments, Row, Source
 
 from ..node import Inferred, Node, Rule
 from ..values import DTYPES, Shape, StoredTensor, Undetermined, Value
-from .arguments import like, node_of, optional_fact
+from . import like, node_of, optional_fact
 
 # Shape rules.
 

@@ -12,7 +12,7 @@ from costcore.translate import Arguments, Row
 
 from ..node import Node, Rule
 from ..values import BINARY, DTYPES, FLOATS, Value, each
-from .arguments import (
+from . import (
     INPUT,
     X,
     axes_from,
@@ -26,8 +26,7 @@ from .arguments import (
     same_shape,
     same_shape_in,
 )
-from .matrices import matmul
-from .windows import CONVOLUTION, conv
+from .matrices import CONVOLUTION, conv, matmul
 
 # Functions of elements, comparisons and choices.
 

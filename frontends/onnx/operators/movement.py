@@ -29,7 +29,7 @@ from ..values import (
     sequence,
     stored_value,
 )
-from .arguments import axis_of, broadcast, determined, first_given, node_of, number, numbers, same_shape
+from . import axis_of, broadcast, determined, first_given, node_of, number, numbers, same_shape
 from .sequences import sequence_input
 from .statistics import nonzero_count
 

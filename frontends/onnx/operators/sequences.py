@@ -12,7 +12,7 @@ from costcore.translate import Arguments, Row, Source
 
 from ..node import Node, Rule
 from ..values import DTYPES, Container, Shape, Undetermined, Value, common_element, element_of, number_of, sequence
-from .arguments import broadcast, determined, flag, node_of, nonzero, positive, same_shape, same_shape_in
+from . import broadcast, determined, flag, node_of, nonzero, positive, same_shape, same_shape_in
 
 # Recurrent layers and layers with a state.
 

@@ -12,7 +12,7 @@ from costcore.translate import Arguments, Row
 
 from ..node import Node, Rule
 from ..values import Shape, Undetermined, Value
-from .arguments import X, axes_from, axis_of, determined, first_given, first_outputs, flag, node_of, nonzero, same_shape
+from . import X, axes_from, axis_of, determined, first_given, first_outputs, flag, node_of, nonzero, same_shape
 
 # Normalizations.
 

@@ -23,9 +23,9 @@ from costcore.trace.run import Value as Size
 from costcore.translate import Native, Row, Translation, Translator, settings
 from costcore.translate import role_of as canonical_role
 
+from ..inference import arguments_of_any_version
 from ..inputs import InputHints
 from ..node import GraphContext, Modules, Node, describe, inner_graphs
-from ..operator_table import arguments_of_any_version
 from ..schema import ONNX
 from ..values import FLOATS, Container, Dimensions, StoredTensor, Value, describe_size, element_of, has_known_shape
 

@@ -20,10 +20,9 @@ from costcore.trace.call import Call
 from costcore.trace.interrupts import collector_off
 from costcore.translate import Translation
 
-from ..inference import differs, infer, written
+from ..inference import differs, infer, is_newer_than_onnx, operator, written
 from ..inputs import UserShapes
 from ..node import GraphContext, Node, Scope, bind, describe, inner_graphs, topological_sort, values_read
-from ..operator_table import is_newer_than_onnx, operator
 from ..reading import read_initializers
 from ..schema import ONNX
 from ..values import DTYPES, Dimensions, StoredTensor, Undetermined, Value, value_signature

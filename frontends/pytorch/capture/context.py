@@ -44,7 +44,7 @@ from ..operators.plan import CONTROL_FLOW, FLEX, FLEX_ASSUMPTION, flex_on_meta, 
 from ..recording.ledger import ModuleCalls, shapes_of
 from ..recording.modules import module_tree
 from ..recording.recording import CallLog
-from . import autocast, composites, derivatives, dispatch_mode, threads
+from . import autocast, composites, derivatives, dispatch_mode, surroundings
 from .autocast import PRE_DISPATCH, enabled_device, replace
 from .composites import known_index
 from .dispatch_mode import THREAD, CaptureMode, CapturingThread, ThreadState
@@ -227,7 +227,7 @@ def _patch(stack: ExitStack, has_composites: bool) -> None:
     composites.patch_python_values(stack, _active_mode)
     derivatives.patch_backward(stack, _active_mode)
     composites.patch_resizing(stack, _active_mode)
-    threads.patch_threads(stack)
+    surroundings.patch_threads(stack)
     patch_conversion(stack, _active_mode)
     patch_modes(stack, _active_mode)
     if has_composites:
@@ -868,7 +868,7 @@ class Session:
                 self.mode.end()
 
     def _stop_mode(self) -> None:
-        # Looked up when the session ends: :mod:`.threads` may have changed the class of the mode.
+        # Looked up when the session ends: :mod:`.surroundings` may have changed the class of the mode.
         self.mode.stop()
 
     def restore(self) -> None:

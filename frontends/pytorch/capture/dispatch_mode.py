@@ -32,10 +32,10 @@ from torch.utils._python_dispatch import (
 from costcore.errors import unknown
 from costcore.trace.run import Recorder, Regrouping
 
-from ..meta import cpu_layers
+from ..meta import replacements
 from ..meta.branches import CONDITION_IS_TRUE, NUMBERS_ARE_ONE, Branches
 from ..meta.propagate_values import DRAWN, TOO_LARGE, Change, assumptions_of, choose, follow
-from ..meta.shape_rules import SPARSE_RESULT, result_without_kernel, where_by_bytes, with_values_of
+from ..meta.replacements import SPARSE_RESULT, result_without_kernel, where_by_bytes, with_values_of
 from ..meta.values import (
     META,
     PLAIN,
@@ -49,8 +49,7 @@ from ..meta.values import (
     without_data,
 )
 from ..naming import Flag
-from ..operators.call_cache import CachedCall, CallCache
-from ..operators.checks import MOVE, is_move
+from ..operators.call_cache import MOVE, CachedCall, CallCache, is_move
 from ..operators.plan import COMPOSITES, CONTROL_FLOW, OperatorPlan, decomposed, exists, overload, run_kernel
 from ..recording.recording import CallLog, Ledgers, Recording
 from ..tensors import PackedWeights, cached_tensors, modules_of, without_run
@@ -630,12 +629,12 @@ PACKED = "memory: a recurrent layer on a packed sequence runs other operators on
 
 LENGTHS = "memory: what ctc_loss keeps depends on the longest target, which is taken to be as long as the targets allow"
 
-_RECURRENT = frozenset((cpu_layers.LSTM_NAME, *cpu_layers.STAND_INS))
+_RECURRENT = frozenset((replacements.LSTM_NAME, *replacements.STAND_INS))
 
 _STAND_INS: Mapping[str, Callable[..., Any]] = {
-    cpu_layers.SDPA_NAME: cpu_layers.fused_attention,
-    cpu_layers.LSTM_NAME: cpu_layers.fused_lstm,
-    **cpu_layers.STAND_INS,
+    replacements.SDPA_NAME: replacements.fused_attention,
+    replacements.LSTM_NAME: replacements.fused_lstm,
+    **replacements.STAND_INS,
 }
 """Functions by the name of the operator; they may return None."""
 
@@ -665,9 +664,9 @@ def _approximation(native: str, args: Any, has_stand_in: bool) -> str:
         return LENGTHS
     if native in _RECURRENT and isinstance(args[1], Tensor) and args[1].dtype is torch.int64:  # sizes of the steps
         return PACKED
-    if native != cpu_layers.LSTM_NAME or not torch.is_grad_enabled():
+    if native != replacements.LSTM_NAME or not torch.is_grad_enabled():
         return ""
-    return cpu_layers.RESERVE if has_stand_in else cpu_layers.STEPS
+    return replacements.RESERVE if has_stand_in else replacements.STEPS
 
 
 # Python functions of several operators, recorded as one on request

@@ -24,7 +24,7 @@ from costcore.trace.run import Recorder
 from costcore.translate import Row
 
 from ..kernels import Kernel, loaded_kernels
-from ..meta.shape_rules import new_outputs
+from ..meta.replacements import new_outputs
 from ..naming import arguments_of
 from ..operators.call_cache import CachedCall
 from ..sparse_kernels import Made

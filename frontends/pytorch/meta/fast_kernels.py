@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .cpu_layers import lstm_layer, lstm_layer_backward
+from .replacements import lstm_layer, lstm_layer_backward
 from .values import META, broadcasts
 
 # Empty meta tensors in plain layouts

@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..tensors import SPARSE_LAYOUTS
-from .shape_rules import sparse_on_meta
+from .replacements import sparse_on_meta
 from .values import INTEGERS, MAX_BYTES, META, PLAIN, Values, is_small_integer
 
 MAX_SHARED = 100

@@ -1,7 +1,8 @@
-"""The cache of operator calls, which spares repeated calls a second run and a second translation.
+"""Calls of operators on the meta device: a cache of equal calls, and the checks of operands that PyTorch leaves out.
 
 A network repeats few distinct calls many times. Calls with equal keys have results of the same kind and become the same
-layer, so that they are executed and translated once. No cached call holds a tensor.
+layer, so that they are executed and translated once. No cached call holds a tensor. Operands are checked by shape,
+then dtype, then device.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from torch import Tensor, strided
 from torch.nn import Parameter
 
 from costcore.ir import Layer
+from costcore.translate import Arguments
 
-from ..meta.values import NUMBERS, PLAIN, all_tensors, has_complex, have_data, tensors_of
-from .checks import check_dtypes, check_shapes
+from ..meta.values import NUMBERS, PLAIN, all_tensors, broadcasts, has_complex, have_data, tensors_of
+from ..tensors import dtype_name
 from .plan import OperatorPlan, OperatorPlans, Replay, operator_plans, saved_key
 
 MAX_CACHED_CALLS = 10_000
@@ -297,3 +299,411 @@ def _extend(key: list[Any], value: Any, kind: type, tensors: list[Tensor]) -> No
         tensors.append(value)
     else:
         key.append(value)
+
+
+# Checks of operands that PyTorch leaves out on the meta device: shapes, then dtypes, then moves between devices.
+
+Check: TypeAlias = "Callable[[Arguments], str | None]"
+"""Returns what a run would refuse in the arguments of a call; None if it would accept them."""
+
+MAX_CATEGORIES = 2**24
+"""The maximum number of categories that PyTorch draws samples from."""
+
+
+class OperandShapeError(RuntimeError):
+    """The error that a run would have raised.
+
+    Args:
+        operator: the name of the operator in reports.
+        problem: what a run would refuse.
+    """
+
+    def __init__(self, operator: str, problem: str) -> None:
+        super().__init__(f"PyTorch refuses {operator}: {problem}")
+
+
+def check_shapes(
+    plan: OperatorPlan,
+    tensors: Sequence[Tensor],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    has_assumed: Callable[[], bool],
+) -> None:
+    """Check that a run would accept the shapes and sizes of a call.
+
+    Numbers of rows that follow from assumptions about data may not fit those that do not; after an assumption they are
+    not checked.
+
+    Args:
+        plan: the plan of the operator.
+        tensors: all tensors among the arguments.
+        args: the positional arguments.
+        kwargs: the keyword arguments.
+        has_assumed: returns whether anything was assumed about data before.
+
+    Raises:
+        OperandShapeError: if it would not; the message includes the operator and the sizes.
+    """
+    check = SHAPE_CHECKS.get(plan.native)
+    if check is None or any(type(x) not in PLAIN for x in tensors):
+        return
+    problem = check(plan.bind(args, kwargs))
+    if problem is not None and not (plan.native in DEPEND_ON_ASSUMPTIONS and has_assumed()):
+        raise OperandShapeError(plan.type, problem)
+
+
+def _shape(tensor: Tensor) -> str:
+    return str(tuple(tensor.shape))
+
+
+def _convolution(a: Arguments) -> str | None:
+    # Source: ``check_shape_forward`` in ``aten/src/ATen/native/Convolution.cpp``, which the meta device leaves out.
+    x, w, groups, transposed = a["input"], a["weight"], a["groups"], a["transposed"]
+    if x.dim() != w.dim():
+        return f"the weight has {w.dim()} axes and the input {x.dim()} (got {_shape(w)} and {_shape(x)})"
+    if groups < 1 or w.shape[0] < groups or w.shape[0] % groups:
+        return f"the weight {_shape(w)} cannot be divided into {groups} groups along its first axis"
+    if 0 in w.shape[2:] or 0 in x.shape[2:]:
+        return f"input or kernel are empty (got {_shape(x)} and a weight of {_shape(w)})"
+    for name, least in (("stride", 1), ("padding", 0), ("dilation", 1), ("output_padding", 0)):
+        if any(size < least for size in a[name]):
+            return f"invalid {name} {tuple(a[name])} (expected at least {least})"
+    needed, made = (w.shape[0], w.shape[1] * groups) if transposed else (w.shape[1] * groups, w.shape[0])
+    if x.shape[1] != needed:
+        return f"the input {_shape(x)} has {x.shape[1]} channels (expected {needed} for a weight of {_shape(w)})"
+    if a["bias"] is not None and tuple(a["bias"].shape) != (made,):
+        return f"the bias is {_shape(a['bias'])} (expected ({made},) for a weight of {_shape(w)})"
+    return _transposed_output(a) if transposed else _kernel_extent(a)
+
+
+def _per_axis(a: Arguments, *names: str) -> list[tuple[int, ...]]:
+    # One number may stand for all axes.
+    rank = a["weight"].dim() - 2
+    return [tuple(a[name]) * (rank if len(a[name]) == 1 else 1) for name in names]
+
+
+def _kernel_extent(a: Arguments) -> str | None:
+    padding, dilation = _per_axis(a, "padding", "dilation")
+    extents = tuple(d * (k - 1) + 1 for k, d in zip(a["weight"].shape[2:], dilation, strict=True))
+    padded = tuple(x + 2 * p for x, p in zip(a["input"].shape[2:], padding, strict=True))
+    if all(size >= extent for size, extent in zip(padded, extents, strict=True)):
+        return None
+    return f"the kernel extends over {extents} and the padded input has {padded}"
+
+
+def _transposed_output(a: Arguments) -> str | None:
+    stride, padding, dilation, added = _per_axis(a, "stride", "padding", "dilation", "output_padding")
+    if any(size >= max(steps) for size, *steps in zip(added, stride, dilation, strict=True)):
+        return f"invalid output_padding {added} (expected less than the stride {stride} or the dilation {dilation})"
+    sizes = zip(a["input"].shape[2:], a["weight"].shape[2:], stride, padding, dilation, added, strict=True)
+    made = tuple((x - 1) * s - 2 * p + d * (k - 1) + 1 + more for x, k, s, p, d, more in sizes)
+    return f"the output would be {made} (expected at least 1 along every axis)" if min(made, default=1) < 1 else None
+
+
+def _expands(name: str, result: Callable[[Arguments], Sequence[int]]) -> Check:
+    def check(a: Arguments) -> str | None:
+        operand, shape = a.get(name), tuple(result(a))
+        if not isinstance(operand, Tensor) or broadcasts(operand.shape, shape):
+            return None
+        return f"{name} of shape {_shape(operand)} does not broadcast to the result {shape}"
+
+    return check
+
+
+def _product(x0: str, x1: str) -> Callable[[Arguments], Sequence[int]]:
+    return lambda a: (*a[x0].shape[:-1], *a[x1].shape[-1:])
+
+
+def _axis(a: Arguments) -> str | None:
+    x, dim = next(iter(a.values())), a.get("dim")
+    rank = max(x.dim(), 1)
+    if type(dim) is not int or -rank <= dim < rank:
+        return None
+    return f"there is no axis {dim} in a tensor of shape {_shape(x)}"
+
+
+def _nonempty_axis(a: Arguments) -> str | None:
+    x, dim = a["self"], a.get("dim")
+    if type(dim) is not int or x.dim() == 0 or x.shape[dim]:
+        return None
+    return f"axis {dim} of a tensor of shape {_shape(x)} is empty"
+
+
+def _nonempty(a: Arguments) -> str | None:
+    x = a["self"]
+    return None if len(a) > 1 or x.numel() else f"a tensor of shape {_shape(x)} has no elements"
+
+
+def _nonempty_map(rank: int) -> Check:
+    def check(a: Arguments) -> str | None:
+        x = next(iter(a.values()))
+        return f"an input of shape {_shape(x)} has empty axes" if 0 in x.shape[-rank:] else None
+
+    return check
+
+
+def _select(a: Arguments) -> Sequence[int]:
+    shape = list(a["self"].shape)
+    del shape[a["dim"]]
+    return shape
+
+
+def _slice(a: Arguments) -> Sequence[int]:
+    shape = list(a["self"].shape)
+    shape[a["dim"]] = len(range(*slice(a["start"], a["end"], a["step"]).indices(shape[a["dim"]])))
+    return shape
+
+
+def _diagonal(a: Arguments) -> Sequence[int]:
+    shape, offset = list(a["self"].shape), a["offset"]
+    rows, columns = (a[name] % len(shape) for name in ("dim1", "dim2"))
+    length = min(shape[rows], shape[columns] - offset) if offset >= 0 else min(shape[rows] + offset, shape[columns])
+    return [*(size for i, size in enumerate(shape) if i not in (rows, columns)), max(length, 0)]
+
+
+def _fills(place: Callable[[Arguments], Sequence[int]]) -> Check:
+    def check(a: Arguments) -> str | None:
+        if (problem := _axis(a)) is not None:
+            return problem
+        shape = tuple(place(a))
+        return None if tuple(a["src"].shape) == shape else f"src is {_shape(a['src'])} (expected {shape})"
+
+    return check
+
+
+def _index_put(a: Arguments) -> str | None:
+    indices = [index for index in a["indices"] if isinstance(index, Tensor)]
+    if not indices or any(index.dtype in (torch.bool, torch.uint8) for index in indices):
+        return None
+    places = [i for i, index in enumerate(a["indices"]) if isinstance(index, Tensor)]
+    kept = [size for i, size in enumerate(a["self"].shape) if i not in places]
+    first = places[0] if places[-1] - places[0] < len(places) else 0
+    chosen = torch.broadcast_shapes(*(index.shape for index in indices))
+    return _expands("values", lambda _: (*kept[:first], *chosen, *kept[first:]))(a)
+
+
+def _index_add(a: Arguments) -> str | None:
+    x, dim, source = a["self"], a["dim"], a["source"]
+    if (problem := _axis(a)) is not None or 0 in (x.dim(), source.dim()):
+        return problem
+    shape = [*x.shape]
+    shape[dim] = a["index"].numel()
+    return None if [*source.shape] == shape else f"source is {_shape(source)} (expected {tuple(shape)})"
+
+
+def _nll_loss2d(a: Arguments) -> str | None:
+    x, target = a["self"], a["target"]
+    if target.dim() == 3 and x.dim() == 4 and target.shape == (x.shape[0], *x.shape[2:]):
+        return None
+    return f"the target is {_shape(target)} (expected {(x.shape[0], *x.shape[2:])} for an input of {_shape(x)})"
+
+
+def _resize(rank: int) -> Check:
+    check_input = _nonempty_map(rank)
+    return lambda a: "the output would be empty" if 0 in (a["output_size"] or ()) else check_input(a)
+
+
+def _unfold(a: Arguments) -> str | None:
+    return f"invalid padding {tuple(a['padding'])} (expected at least 0)" if min(a["padding"]) < 0 else None
+
+
+def _entropy_with_logits(a: Arguments) -> str | None:
+    problems = (_expands(name, lambda a: a["self"].shape)(a) for name in ("weight", "pos_weight"))
+    return next((problem for problem in problems if problem is not None), None)
+
+
+def _multinomial(a: Arguments) -> str | None:
+    x, count = a["self"], a["num_samples"]
+    if not x.is_floating_point():
+        return f"probabilities of {dtype_name(x.dtype)} (expected floating-point numbers)"
+    if x.shape[-1] > MAX_CATEGORIES:
+        return f"{x.shape[-1]} categories (expected at most {MAX_CATEGORIES})"
+    if count >= 1 and (a["replacement"] or count <= x.shape[-1]):
+        return None
+    return f"{count} samples cannot be drawn from {x.shape[-1]} categories"
+
+
+def _gelu(a: Arguments) -> str | None:
+    kind = a["approximate"]
+    return None if kind in ("none", "tanh") else f"unknown approximation {kind!r} (expected 'none' or 'tanh')"
+
+
+def _layer_norm(a: Arguments) -> str | None:
+    return None if len(a["normalized_shape"]) else "normalized_shape is empty"
+
+
+def _put(a: Arguments) -> str | None:
+    index, source = a["index"].numel(), a["source"].numel()
+    return None if index == source else f"{source} elements are put at {index} positions"
+
+
+def _bucketize(a: Arguments) -> str | None:
+    boundaries = a["boundaries"]
+    return None if boundaries.dim() == 1 else f"boundaries of shape {_shape(boundaries)} have more than one axis"
+
+
+SHAPE_CHECKS: Mapping[str, Check] = {
+    "aten::convolution": _convolution,
+    "aten::linear": _expands("bias", lambda a: (*a["input"].shape[:-1], *a["weight"].shape[:-1])),
+    "aten::addmm": _expands("self", _product("mat1", "mat2")),
+    "aten::addmv": _expands("self", lambda a: a["mat"].shape[:1]),
+    "aten::baddbmm": _expands("self", _product("batch1", "batch2")),
+    "aten::addbmm": _expands("self", lambda a: (a["batch1"].shape[1], a["batch2"].shape[2])),
+    "aten::addr": _expands("self", lambda a: (*a["vec1"].shape, *a["vec2"].shape)),
+    **dict.fromkeys(
+        (f"aten::{name}" for name in ("softmax", "log_softmax", "cummax", "cummin", "sort", "argsort", "topk")), _axis
+    ),
+    **dict.fromkeys((f"aten::index_{name}" for name in ("select", "reduce", "fill")), _axis),
+    **dict.fromkeys(("aten::index_add", "aten::index_copy"), _index_add),
+    **dict.fromkeys((f"aten::{name}" for name in ("median", "nanmedian", "mode")), _nonempty_axis),
+    **dict.fromkeys(("aten::max", "aten::min"), _nonempty),
+    **{f"aten::adaptive_avg_pool{rank}d": _nonempty_map(rank) for rank in (2, 3)},
+    **{f"aten::grid_sampler_{rank}d": _nonempty_map(rank) for rank in (2, 3)},
+    "aten::upsample_linear1d": _resize(1),
+    "aten::upsample_bilinear2d": _resize(2),
+    "aten::im2col": _unfold,
+    "aten::select_scatter": _fills(_select),
+    "aten::slice_scatter": _fills(_slice),
+    "aten::diagonal_scatter": _fills(_diagonal),
+    "aten::index_put": _index_put,
+    "aten::put": _put,
+    "aten::gelu": _gelu,
+    "aten::native_layer_norm": _layer_norm,
+    "aten::binary_cross_entropy": _expands("weight", lambda a: a["self"].shape),
+    "aten::binary_cross_entropy_with_logits": _entropy_with_logits,
+    "aten::soft_margin_loss": _expands("target", lambda a: a["self"].shape),
+    "aten::nll_loss2d_forward": _nll_loss2d,
+    "aten::multinomial": _multinomial,
+    "aten::bucketize": _bucketize,
+}
+"""Checks by operator, of what PyTorch does not check on the meta device too."""
+
+DEPEND_ON_ASSUMPTIONS = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("addmm", "addmv", "baddbmm", "addbmm", "addr", "multinomial"),
+        *("index_put", "index_add", "index_copy", "put", "select_scatter", "slice_scatter", "diagonal_scatter"),
+    )
+)
+"""Operators whose operands often have as many rows as were chosen by data."""
+
+
+# Operands that must share a dtype
+
+
+_NORMS = dict.fromkeys(
+    ("aten::native_batch_norm", "aten::native_group_norm", "aten::native_layer_norm"),
+    ("input", "weight", "bias", "running_mean", "running_var"),
+)
+
+SAME_DTYPE: Mapping[str, tuple[str, ...]] = {
+    "aten::addmm": ("mat1", "mat2", "self"),
+    "aten::baddbmm": ("self", "batch1", "batch2"),
+    "aten::binary_cross_entropy": ("self", "target"),
+    "aten::bmm": ("self", "mat2"),
+    "aten::convolution": ("input", "weight", "bias"),
+    "aten::dot": ("self", "tensor"),
+    "aten::embedding_bag": ("weight", "per_sample_weights"),
+    "aten::grid_sampler_2d": ("input", "grid"),
+    "aten::grid_sampler_3d": ("input", "grid"),
+    "aten::index_add": ("self", "source"),
+    "aten::index_copy": ("self", "source"),
+    "aten::index_put": ("self", "values"),
+    "aten::linalg_cross": ("self", "other"),
+    "aten::mm": ("self", "mat2"),
+    "aten::mv": ("self", "vec"),
+    **_NORMS,
+}
+"""Arguments that must share a dtype in a run, by operator; without those that every PyTorch checks there."""
+
+_HALVES = (torch.float16, torch.bfloat16)
+"""Dtypes that a normalization accepts together with parameters in float32, at least on a CPU."""
+
+INTEGERS_ONLY: Mapping[str, str] = {"aten::embedding": "indices"}
+"""Arguments that must be int32 or int64 in a run, by operator, in messages of PyTorch ``Long, Int``."""
+
+
+class DtypeMismatchError(RuntimeError):
+    """The error that a run would have raised.
+
+    Args:
+        operator: the name of the operator in reports.
+        dtypes: the dtypes of its operands, two or more.
+    """
+
+    dtypes: tuple[Any, ...]
+
+    def __init__(self, operator: str, dtypes: Sequence[torch.dtype]) -> None:
+        super().__init__(f"PyTorch refuses {operator} of {' and '.join(map(dtype_name, dtypes))}")
+        self.dtypes = tuple(dtypes)
+
+
+class IndexDtypeError(RuntimeError):
+    """The error that a run would have raised about indices, in the words of PyTorch.
+
+    Args:
+        operator: the name of the operator in reports.
+        argument: the name of its argument.
+        dtype: its dtype.
+    """
+
+    def __init__(self, operator: str, argument: str, dtype: torch.dtype) -> None:
+        accepted = "expected one of: Long, Int"
+        super().__init__(f"PyTorch refuses {argument} of {operator} with dtype {dtype_name(dtype)} ({accepted})")
+
+
+def check_dtypes(plan: OperatorPlan, tensors: Sequence[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Check that a run would accept the dtypes of a call.
+
+    Raises:
+        DtypeMismatchError: if it would not; the message includes the operator and the dtypes.
+    """
+    if plan.native in INTEGERS_ONLY:
+        _check_integers(plan, args, kwargs)
+    names = SAME_DTYPE.get(plan.native)
+    if names is None or len({tensor.dtype for tensor in tensors}) == 1 or any(type(x) not in PLAIN for x in tensors):
+        return
+    bound = plan.bind(args, kwargs)
+    if "out_dtype" in bound:  # the addend may have that dtype
+        return
+    operands = [bound[name] for name in names if isinstance(bound.get(name), Tensor)]
+    dtypes = dict.fromkeys(x.dtype for x in operands)
+    if plan.native in _NORMS and (operands[0].dtype in _HALVES or not operands[0].numel()):
+        dtypes.pop(torch.float32, None)
+    if len(dtypes) > 1:
+        raise DtypeMismatchError(plan.type, list(dtypes))
+
+
+def _check_integers(plan: OperatorPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    name = INTEGERS_ONLY[plan.native]
+    found = plan.bind(args, kwargs)[name]
+    if type(found) in PLAIN and found.dtype not in (torch.int32, torch.int64):
+        raise IndexDtypeError(plan.type, name, found.dtype)
+
+
+# Moves between devices
+#
+# A model names devices, ``x.to(device)``. In an estimate its tensors are on the meta device, and some that it makes are
+# not; in a run all of them are on one device, and nothing is moved.
+
+
+MOVE = torch.ops.aten._to_copy.default
+"""The operator that moves, casts or copies a tensor."""
+
+
+def is_move(
+    x: Tensor,
+    *,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: Any = None,
+    memory_format: torch.memory_format | None = None,
+    **_: Any,
+) -> bool:
+    """Return whether ``_to_copy`` with these arguments moves a tensor to or from the meta device, and no more."""
+    if device is None or (torch.device(device).type == "meta") == x.is_meta:
+        return False
+    if dtype not in (None, x.dtype) or layout not in (None, x.layout):
+        return False
+    is_preserved = memory_format in (None, torch.preserve_format)
+    return is_preserved or x.is_contiguous(memory_format=memory_format or torch.contiguous_format)

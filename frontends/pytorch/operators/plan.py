@@ -24,7 +24,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from costcore.registry import calculators, rows
 from costcore.translate import Arguments, Row, Translator
 
-from ..meta import cpu_layers
+from ..meta import replacements
 from ..meta.branches import ASSUMED_RESULTS
 from ..meta.fast_kernels import FAST_KERNELS, WITHOUT_META_KERNEL, unless_on_meta
 from ..meta.propagate_values import PropagationRule
@@ -570,7 +570,7 @@ def indices_are_dropped() -> bool:
 def saved_key(native: str, tensors: Sequence[Tensor]) -> tuple[bool, ...]:
     """Return the part of a call's key for operators in :data:`SAVING`: which gradients are needed."""
     if native in _BY_OPERAND:
-        return any_is_differentiated(*tensors), cpu_layers.is_allowed(), *[x.requires_grad for x in tensors]
+        return any_is_differentiated(*tensors), replacements.is_allowed(), *[x.requires_grad for x in tensors]
     returns_indices = "adaptive_max" in native or "fractional_max" in native
     return any_is_differentiated(*tensors), returns_indices and indices_are_dropped()
 

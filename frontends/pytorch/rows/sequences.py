@@ -7,7 +7,7 @@ from typing import Any
 
 from costcore.translate import Arguments, Row, Source
 
-from ..meta.cpu_layers import is_fused
+from ..meta.replacements import is_fused
 from ..operators.plan import any_is_differentiated
 from ..tensors import dtype_name, sample_lengths
 from .arguments import (

@@ -24,9 +24,19 @@ from costcore.trace.run import Profile, Recorder
 
 from ..capture.context import capture
 from ..naming import full_name
-from .device_files import RocprofReader, add_range, read_device_file
 from .json_stream import JsonStream
-from .protobuf_files import AROUND, OF_XLA, add_operator, category_of, is_protobuf, launch_without_calls, read_protobuf
+from .profiler_files import (
+    AROUND,
+    OF_XLA,
+    RocprofReader,
+    add_operator,
+    add_range,
+    category_of,
+    is_protobuf,
+    launch_without_calls,
+    read_device_file,
+    read_protobuf,
+)
 from .records import (
     GRAPH,
     NODE,

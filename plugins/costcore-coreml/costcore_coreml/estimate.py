@@ -8,8 +8,7 @@ from typing import Any
 
 from costcore.errors import CostError, unknown
 from costcore.graphs import GraphRecording, GraphValue
-from costcore.graphs.graph import accepts, capture, in_file, names_of
-from costcore.graphs.shapes import OpenSizes, Shape
+from costcore.graphs.graph import OpenSizes, Shape, accepts, capture, in_file, names_of
 from costcore.trace.run import Recorder
 
 from .layers import network_block

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from costcore.graphs import GraphValue
-from costcore.graphs.shapes import (
+from costcore.graphs.graph import (
     Shape,
     as_integer,
     broadcast,

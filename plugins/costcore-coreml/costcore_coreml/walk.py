@@ -10,7 +10,7 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place
-from costcore.graphs.shapes import OpenSizes
+from costcore.graphs.graph import OpenSizes
 from costcore.numbers import Dim, as_dim, is_symbolic
 
 from .loops import counted_trips

@@ -14,14 +14,9 @@ def costcore_rows(frontend: str) -> Iterable[Row]:
     """Return the mapping rules of kernels, for traces of PyTorch."""
     if frontend != "traces":
         return ()
-    from .attention import ROWS as ATTENTION
-    from .compiled import ROWS as COMPILED
-    from .experts import ROWS as EXPERTS
-    from .pointwise import ROWS as POINTWISE
-    from .quantized import ROWS as QUANTIZED
-    from .transformer_engine import ROWS as TRANSFORMER_ENGINE
+    from .rows import ROWS
 
-    return (*POINTWISE, *ATTENTION, *QUANTIZED, *EXPERTS, *TRANSFORMER_ENGINE, *COMPILED)
+    return ROWS
 
 
 @hookimpl

@@ -8,8 +8,7 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.graphs import GraphRecording
-from costcore.graphs.graph import accepts, capture, in_file, names_of
-from costcore.graphs.shapes import OpenSizes
+from costcore.graphs.graph import OpenSizes, accepts, capture, in_file, names_of
 from costcore.trace.run import Recorder
 
 from .model import read_model

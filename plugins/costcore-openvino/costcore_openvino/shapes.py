@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from costcore.errors import CostError
 from costcore.files import is_file, open_file, unreadable
 from costcore.graphs import GraphValue
-from costcore.graphs.shapes import (
+from costcore.graphs.graph import (
     LARGE,
     MOST_ELEMENTS,
     Shape,

@@ -10,7 +10,7 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place, in_order
-from costcore.graphs.shapes import OpenSizes, Shape
+from costcore.graphs.graph import OpenSizes, Shape
 from costcore.ir import Dim
 from costcore.numbers import as_dim, ceil_div, is_symbolic, magnitude
 

@@ -31,6 +31,6 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
 @hookimpl
 def costcore_calculators() -> Mapping[str, Calculator]:
     """Return the formulas of operators that no other framework has."""
-    from . import costs, custom
+    from .operators import CUSTOM_CALCULATORS, OWN_CALCULATORS
 
-    return {**costs.CALCULATORS, **custom.CALCULATORS}
+    return {**OWN_CALCULATORS, **CUSTOM_CALCULATORS}

@@ -8,12 +8,11 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.graphs import GraphRecording
-from costcore.graphs.graph import accepts, capture, in_file, names_of
-from costcore.graphs.shapes import OpenSizes, Shape
+from costcore.graphs.graph import OpenSizes, Shape, accepts, capture, in_file, names_of
 from costcore.trace.run import Recorder
 
 from .model import OPERATORS, Graph, read_model
-from .rows.table import LEARNED_BY, ROWS
+from .operators import LEARNED_BY, ROWS
 from .walk import Walker
 
 __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]

@@ -9,7 +9,7 @@ from typing import Any
 import tflite
 
 from costcore.graphs import GraphValue
-from costcore.graphs.shapes import (
+from costcore.graphs.graph import (
     LARGE,
     Shape,
     broadcast,
@@ -30,7 +30,7 @@ from costcore.ir import prod
 from costcore.numbers import Dim, ceil_div, floor_div, is_symbolic, maximum, minimum
 
 from .model import OperatorInfo
-from .rows.elements import BINARY, REDUCTIONS
+from .rows import BINARY, REDUCTIONS
 
 Found = Sequence["Dim | None"]
 """A shape; None for a size that depends on data."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import tflite
+
 from costcore.errors import CostError
 from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place
-from costcore.graphs.graph import REAL
-from costcore.graphs.shapes import OpenSizes, Shape
-from costcore.numbers import Dim, as_dim, is_symbolic
+from costcore.graphs.graph import REAL, OpenSizes, Shape
+from costcore.ir import BITS
+from costcore.numbers import Dim, as_dim, is_symbolic, maximum
 
-from .loops import counted_trips
 from .model import Graph, Model, OperatorInfo, TensorInfo
-from .rows.table import SIGNATURES, WITHOUT_RESULT
-from .scratch import scratch_of
+from .operators import SIGNATURES, WITHOUT_RESULT
 from .shapes import Found, data_of, shapes_of
 
 UNPACKED = {"DEQUANTIZE": "stored in a smaller type", "DENSIFY": "stored without their zeros"}
@@ -283,3 +283,142 @@ def module_of(name: str) -> str:
     """Return the path of the module whose operator made a tensor, ``model.dense`` of ``model/dense/BiasAdd;…``."""
     path = name.partition(";")[0].strip("/").rpartition("/")[0]
     return ".".join([part for part in path.replace(".", "_").split("/") if part])
+
+
+# How often a loop runs, by the graphs of its condition and its body.
+
+LOOP_JOINS = ("LOGICAL_AND", "STABLEHLO_AND")
+ORDERS = ("LESS", "STABLEHLO_COMPARE")
+LESS = tflite.StablehloComparisonDirection.STABLEHLO_COMPARISON_DIRECTION_LT
+
+
+def counted_trips(condition: Graph, body: Graph, given: Sequence[GraphValue]) -> int | None:
+    """Return how often a loop runs that counts from constants to constants; None if that depends on data.
+
+    The condition is a comparison LESS of a carried value with a constant, or with a carried value that is one, or
+    several of them joined by LOGICAL_AND, as converters write recurrent layers. The body adds a constant to each such
+    value. The comparison that fails first ends the loop.
+    """
+    producers = {index: operator for operator in condition.operators for index in operator.outputs}
+    waiting, counts = [*condition.outputs], []
+    while waiting:
+        operator = producers.pop(waiting.pop(), None)
+        if operator is None or operator.name not in (*LOOP_JOINS, *ORDERS):
+            return None
+        if operator.name == "STABLEHLO_COMPARE" and operator.options.get("ComparisonDirection") != LESS:
+            return None
+        if operator.name in LOOP_JOINS:
+            waiting += operator.inputs
+        else:
+            counts.append(_trips_below(operator, condition, body, given))
+    known = [count for count in counts if count is not None]
+    return min(known) if known and len(known) == len(counts) else None
+
+
+def _trips_below(less: OperatorInfo, condition: Graph, body: Graph, given: Sequence[GraphValue]) -> int | None:
+    """Return how often a comparison holds, of a value that the body adds a constant to."""
+    if len(less.inputs) != 2 or less.inputs[0] not in condition.inputs:
+        return None
+    counter, limit = less.inputs
+    place = condition.inputs.index(counter)
+    if place >= min(len(body.inputs), len(body.outputs), len(given)):
+        return None
+    steps = [
+        body.tensors[i].data
+        for operator in body.operators
+        if operator.name in ("ADD", "STABLEHLO_ADD")
+        and operator.outputs == (body.outputs[place],)
+        and body.inputs[place] in operator.inputs
+        for i in operator.inputs
+        if i != body.inputs[place]
+    ]
+    numbers = (given[place].data, _limit(condition, body, limit, given), steps[0] if len(steps) == 1 else None)
+    if any(each is None or len(each) != 1 for each in numbers):
+        return None
+    (start,), (stop,), (by,) = numbers  # type: ignore[misc]  # none of them is None
+    return max(0, -(-(stop - start) // by)) if by > 0 else None
+
+
+def _limit(condition: Graph, body: Graph, index: int, given: Sequence[GraphValue]) -> tuple[int, ...] | None:
+    """Return the constant that a counter is compared with; None if it is computed or changes."""
+    if index not in condition.inputs:
+        return condition.tensors[index].data
+    place = condition.inputs.index(index)
+    is_kept = place < min(len(body.inputs), len(body.outputs)) and body.inputs[place] == body.outputs[place]
+    return given[place].data if is_kept and place < len(given) else None
+
+
+# Buffers that the runtime for microcontrollers takes while an operator runs, in the arena of the tensors.
+#
+# Sources: the functions ``Prepare`` of the reference kernels of tflite-micro, ``tensorflow/lite/micro/kernels`` and
+# ``signal/micro/kernels``. Kernels of vendors, as CMSIS-NN has them, take others.
+
+CELL_STATE = 19
+"""The position of the state of the cells among the operands of an LSTM."""
+
+_Values = Sequence[GraphValue | None]
+_INTEGERS = ("int8", "int16")
+
+
+def scratch_of(operator: str, inputs: _Values, outputs: Sequence[GraphValue]) -> tuple[Dim, ...]:
+    """Return the bytes of each buffer that an operator takes while it runs.
+
+    Args:
+        operator: its name.
+        inputs: its operands, in the order of the file; None for those that are left out.
+        outputs: its results.
+    """
+    rule = _RULES.get(operator)
+    return rule(inputs, outputs[0]) if rule is not None and outputs else ()
+
+
+def _first_two(inputs: _Values) -> _Values:
+    return (*inputs, None, None)[:2]
+
+
+def _transposed_conv(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
+    """Sums of 32 bits of an int8 result, of 64 bits of an int16 one."""
+    return (y.size * {"int8": 4, "int16": 8}[y.dtype],) if y.dtype in _INTEGERS else ()
+
+
+def _svdf(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
+    """A number of 32 bits for each filter, and of integers one for each unit."""
+    x, features = _first_two(inputs)
+    if x is None or features is None or not (x.shape and features.shape):
+        return ()
+    filters = 4 * x.shape[0] * features.shape[0]
+    return (filters, 4 * y.size) if y.dtype in _INTEGERS else (filters,)
+
+
+def _lstm(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
+    """The four gates of one step, each as large as the state of the cells."""
+    cells = inputs[CELL_STATE] if len(inputs) > CELL_STATE else None
+    return () if cells is None else (cells.nbytes,) * 4
+
+
+def _axes(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
+    """A number of 32 bits for each axis of the operand, and for each that is reduced."""
+    x, axes = _first_two(inputs)
+    return () if x is None or axes is None else (4 * x.ndim, 4 * axes.size)
+
+
+def _sums(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
+    """The same, and a sum of 32 bits for each integer."""
+    return (*_axes(inputs, y), 4 * y.size) if y.dtype in _INTEGERS else _axes(inputs, y)
+
+
+def _real_fft(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
+    """The real numbers of a spectrum with as many bins and one more, each of two numbers."""
+    return (maximum(y.size - 2, 0) * (BITS[y.dtype] // 8),) if y.dtype in BITS else ()
+
+
+_RULES: Mapping[str, Callable[[_Values, GraphValue], tuple[Dim, ...]]] = {
+    "MEAN": _sums,
+    "REDUCE_MAX": _axes,
+    "REDUCE_MIN": _axes,
+    "SUM": _sums,
+    "SVDF": _svdf,
+    "SignalRfft": _real_fft,
+    "TRANSPOSE_CONV": _transposed_conv,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,
+}

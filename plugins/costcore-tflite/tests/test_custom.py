@@ -8,7 +8,7 @@ from build import G, Op, T, model
 from flatbuffers import flexbuffers
 
 from costcore import CostError, estimate
-from costcore_tflite.custom import ROWS
+from costcore_tflite.operators import CUSTOM_ROWS
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_options_of_custom_operators(options, bins):
 
 
 def test_an_operator_without_its_operand_is_an_error():
-    for row in ROWS:
+    for row in CUSTOM_ROWS:
         file = model(G([T((4,))], [Op(row.native.removeprefix("tflite::"), (), (0,))], [], [0]))
         with pytest.raises(CostError, match=r"operand 0 of \w+ is missing"):
             estimate(file)

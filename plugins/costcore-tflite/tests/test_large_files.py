@@ -30,13 +30,13 @@ def path(request, tmp_path):
 def test_what_is_read_piece_by_piece_is_the_same(path, monkeypatch):
     whole = estimate(path)
     monkeypatch.setattr(files, "SMALL_FILE", 0)
-    monkeypatch.setattr("costcore_tflite.content.SMALL", 4096)
+    monkeypatch.setattr("costcore_tflite.model.SMALL", 4096)
     assert estimate(path).layer_report == whole.layer_report
 
 
 @pytest.mark.filterwarnings("ignore::costcore.CostWarning")
 def test_a_file_that_becomes_shorter_is_an_error(path, monkeypatch):
-    monkeypatch.setattr("costcore_tflite.content.PIECE", 512)
+    monkeypatch.setattr("costcore_tflite.model.PIECE", 512)
     shrink_while_read(path, monkeypatch)
     with pytest.raises(CostError, match=r"net\.tflite cannot be read: it became shorter while it was read"):
         estimate(path)

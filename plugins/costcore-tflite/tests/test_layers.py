@@ -8,8 +8,7 @@ from build import G, Op, T, model
 from flatbuffers import flexbuffers
 
 from costcore import CostError, CostWarning, estimate
-from costcore_tflite.custom import ROWS as CUSTOM_ROWS
-from costcore_tflite.rows.table import NOT_PRICED, ROWS, WALKED
+from costcore_tflite.operators import CUSTOM_ROWS, NOT_PRICED, ROWS, WALKED
 
 RELU, RELU6 = tflite.ActivationFunctionType.RELU, tflite.ActivationFunctionType.RELU6
 SAME = tflite.Padding.SAME

@@ -18,7 +18,7 @@ from pytest import MonkeyPatch
 
 from costcore.errors import CostError
 from costcore.frontends.onnx.estimate import estimate
-from costcore.frontends.onnx.operator_table import all_rules
+from costcore.frontends.onnx.inference import all_rules
 from costcore.frontends.onnx.values import DTYPES, Container, Value
 from costcore.frontends.onnx.walk.walker import Walker
 from costcore.ir import Operations

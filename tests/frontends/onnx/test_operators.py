@@ -11,7 +11,7 @@ from onnx import defs
 from costcore.frontends.onnx import ROWS
 from costcore.frontends.onnx.contrib import SPECS
 from costcore.frontends.onnx.estimate import native_names
-from costcore.frontends.onnx.operator_table import all_rules
+from costcore.frontends.onnx.inference import all_rules
 from costcore.registry import calculators
 from costcore.trace.call import Uncounted
 from tests.frontends.onnx.read_model import read

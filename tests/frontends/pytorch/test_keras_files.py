@@ -12,7 +12,7 @@ import zipfile
 import pytest
 
 from costcore import CostError, estimate
-from costcore.cli.main import main
+from tests.command_line import main
 from tests.frameworks import optional
 
 os.environ.setdefault("KERAS_BACKEND", "torch")

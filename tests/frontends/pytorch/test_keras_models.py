@@ -11,8 +11,8 @@ import pytest
 import costcore
 from costcore import CostError, estimate
 from costcore.errors import MissingInputsError
-from costcore.registry import default_inputs
 from tests.frameworks import optional
+from tests.registered import default_inputs
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
 

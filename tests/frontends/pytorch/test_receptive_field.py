@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from costcore import ComputationalCostHook
-from costcore.analyses.receptive_field.propagate import follow, sources
 from tests.audit.test_audit import rows
+from tests.core.analyses.receptive_field.fields import follow, sources
 
 WITH_BORDERS = {"roll", "pad-reflect"}
 """Operators that take a border from elsewhere in the image, which is not part of a receptive field."""

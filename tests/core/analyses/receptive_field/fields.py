@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from costcore import Report, Trace
-from costcore.analyses.receptive_field.propagate import choose_source, follow, sources
+from costcore.analyses.receptive_field.fields import choose_source, follow, sources
+
+__all__ = ["follow", "followed", "read_inputs", "receptive_fields", "sources"]
 
 
 def receptive_fields(trace: Trace, index: int | None = None, axes: Sequence[int] | None = None) -> Any:

@@ -24,7 +24,7 @@ from costcore.analyses.receptive_field.dependence import (
     normalized,
     united,
 )
-from costcore.analyses.receptive_field.propagate import choose_source, follow, reported_axes, sources
+from costcore.analyses.receptive_field.fields import choose_source, follow, reported_axes, sources
 from tests.core.analyses.receptive_field.test_edges import call, data, trace
 
 CONV = Stencil.window(3, stride=2, padding=1)

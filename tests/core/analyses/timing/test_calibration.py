@@ -22,12 +22,17 @@ from costcore.analyses.timing.calibration import (
     Errors,
     Estimate,
     Interpolation,
+    OpSignature,
     Point,
+    Product,
     Rates,
     errors_of_runs,
     left_out_errors,
+    product_of,
+    site_of,
+    steps_of,
+    wave_seconds,
 )
-from costcore.analyses.timing.families import OpSignature, Product, product_of, site_of, steps_of, wave_seconds
 from costcore.analyses.timing.time_report import toml_text
 from costcore.analyses.timing.times import KERNEL_CLOCK
 from costcore.ir import Cost, Layer, Operations, Tensor

@@ -13,7 +13,7 @@ from costcore.studies.batch_inputs import make_limit
 from costcore.studies.fit import fit
 from costcore.studies.plan_setups import Mesh, Setup
 from costcore.studies.plans import Plan, Plans
-from costcore.tables.html.charts import Axis, Part, Point, Span, filled, scatter, timeline
+from costcore.tables.html import Axis, Part, Point, Span, filled, scatter, timeline
 from costcore.text.amounts import short, significant
 from tests.core import html_reports
 from tests.core.analyses.measured.runs import linear, profiled, trace_of

@@ -29,14 +29,20 @@ from costcore.studies.serving.passes import (
     LONGEST,
     LONGEST_LOOP,
     MOST_CAPTURED,
+    Experts,
     Kind,
     Latent,
     Point,
     Runs,
+    StoredWeight,
     Tallies,
     Tally,
     Widths,
     attended,
+    expected_experts,
+    fewest_experts,
+    not_expected,
+    not_needed,
     tallies_of,
     times_cached,
     with_marks,
@@ -61,14 +67,6 @@ from costcore.studies.serving.report import (
     remarks,
     serving_rows,
     serving_table,
-)
-from costcore.studies.serving.tallies import (
-    Experts,
-    StoredWeight,
-    expected_experts,
-    fewest_experts,
-    not_expected,
-    not_needed,
 )
 from tests.core.analyses.timing.toy_device import Memory, device, find_device
 from tests.core.studies.serving.toy_decoder import ToyDecoder

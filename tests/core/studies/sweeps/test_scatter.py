@@ -6,8 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from costcore import CostError, sweep
-from costcore.tables.pictures import Axis, draw
-from costcore.text.output import Column
+from tests.core.results import Axis, Column, draw
 from tests.frameworks import optional
 
 

@@ -6,7 +6,7 @@ from statistics import median
 
 import pytest
 
-from costcore.studies.training.published import (
+from costcore.studies.training.step import (
     GENERATIONS,
     HALF_RANGE,
     INSIDE,

@@ -11,7 +11,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from costcore import CostError, estimate
-from costcore.frontends.onnx.regroup.regroup import PATTERNS, TORCHSCRIPT_PATTERNS
+from costcore.frontends.onnx.regroup import PATTERNS, TORCHSCRIPT_PATTERNS
 from costcore.trace.patterns import Either, Named, Number, Op, Operand, Pattern
 
 SHAPES: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (1, 1), (0, 3), (2, 2), (1, 1, 1), (2, 0, 2), (1, 1, 1, 1))

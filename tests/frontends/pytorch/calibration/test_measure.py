@@ -11,12 +11,9 @@ import torch
 from costcore import CostError, estimate
 from costcore.analyses.devices.device import find_device
 from costcore.analyses.timing.calibrated import from_toml
-from costcore.analyses.timing.calibration import Point
-from costcore.analyses.timing.families import OpSignature
-from costcore.frontends.pytorch.calibration import measure
-from costcore.frontends.pytorch.calibration import measure as sweep_module
-from costcore.frontends.pytorch.calibration.chains import IMAGE_CHAINS, Shapes
-from costcore.frontends.pytorch.calibration.measure import (
+from costcore.analyses.timing.calibration import OpSignature, Point
+from costcore.frontends.pytorch import calibration as room
+from costcore.frontends.pytorch.calibration import (
     FULL,
     GROUP,
     MAKERS,
@@ -28,6 +25,7 @@ from costcore.frontends.pytorch.calibration.measure import (
     gpu_mhz,
     make_chains,
 )
+from costcore.frontends.pytorch.calibration.chains import IMAGE_CHAINS, Shapes
 from tests.command_line import main
 
 if sys.version_info >= (3, 11):
@@ -43,9 +41,9 @@ def quick():
     """A sweep of one chain of each kind."""
     before = torch.get_num_threads(), torch.get_rng_state()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measure, "QUICK", SMALL)
-        patch.setattr(sweep_module, "SENTINEL_RUNS", 1)
-        found = measure.calibrate(quick=True)
+        patch.setattr(room, "QUICK", SMALL)
+        patch.setattr(room, "SENTINEL_RUNS", 1)
+        found = room.calibrate(quick=True)
     assert torch.get_num_threads() == before[0] and torch.equal(torch.get_rng_state(), before[1])
     return found
 
@@ -187,14 +185,14 @@ def test_the_noise_is_how_far_the_medians_of_sentinels_are_apart():
 )
 def test_invalid_arguments_are_refused(options, error, message):
     with pytest.raises(error, match=message):
-        measure.calibrate(**options)
+        room.calibrate(**options)
 
 
 def test_an_absent_device_is_refused():
     if torch.cuda.is_available():
         pytest.skip("this machine has the device")
     with pytest.raises(CostError, match=r"this machine or this build of PyTorch \(.*\) has no device 'cuda:0'"):
-        measure.calibrate("cuda:0")
+        room.calibrate("cuda:0")
 
 
 @pytest.fixture
@@ -204,7 +202,7 @@ def given_noise(quick, monkeypatch):
     def give(noise):
         calibration, conditions = quick
         changed = type(conditions)(**{**vars(conditions), "noise": noise})
-        monkeypatch.setattr(measure, "calibrate", lambda *_, **__: (calibration, changed))
+        monkeypatch.setattr(room, "calibrate", lambda *_, **__: (calibration, changed))
 
     return give
 
@@ -270,7 +268,7 @@ def test_wrong_arguments_are_usage_errors(arguments, message, capsys):
 
 
 def test_a_file_that_cannot_be_written_is_an_error_before_the_sweep(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(measure, "calibrate", lambda *_, **__: pytest.fail("measured"))
+    monkeypatch.setattr(room, "calibrate", lambda *_, **__: pytest.fail("measured"))
     assert main(["calibrate", "--output", str(tmp_path / "absent" / "mine.toml")]) == 1
     assert "absent is not a folder" in capsys.readouterr().err
 

@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from costcore import CostError, estimate, plan
 from costcore.registry import ability, specs
 from costcore.studies.plan_setups import Choices, Divisible, Mesh, Schedule, meshes
-from costcore.studies.training.published import PublishedRun, RunSetup
+from costcore.studies.training.step import PublishedRun, RunSetup
 from tests.command_line import main
 from tests.frontends.pytorch.differences import NEEDS_MESH
 
@@ -410,7 +410,7 @@ def test_a_language_model_has_the_range_of_published_runs(near, monkeypatch):
     """
     setups = [RunSetup(7 * 10**9, 7 * 10**9, 2048, "h100", 8, "bf16", tp=tp) for tp in (1, 2) for _ in range(3)]
     runs = [PublishedRun("7b", setup, 0.3 * setup.tp, "a paper") for setup in setups]
-    monkeypatch.setattr("costcore.studies.training.published.published_runs", lambda: runs)
+    monkeypatch.setattr("costcore.studies.training.step.published_runs", lambda: runs)
     monkeypatch.setattr("costcore.studies.plans.NEAR", near)
     config = LlamaConfig(
         hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, vocab_size=100

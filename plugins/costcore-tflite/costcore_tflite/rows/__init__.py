@@ -1,1 +1,0 @@
-"""The mapping rules of the operators of TensorFlow Lite, by family."""
