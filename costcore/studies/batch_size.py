@@ -794,7 +794,7 @@ def largest_line(found: LargestBatch) -> str:
     if found.next_peak is None:
         return line
     more = found.limit.needed(found.next_peak) - found.limit.memory
-    return f"{line}; {found.batch + 1:,} would need {size(more)} more than that"
+    return f"{line}; {found.batch + 1:,} would exceed it by {size(more)}"
 
 
 def _what_exceeds(found: LargestBatch) -> str:
@@ -844,8 +844,8 @@ def accumulation_line(plan: Accumulation) -> str:
     last = f", the last of {plan.last:,}" if plan.last != plan.micro_batch else ""
     even = f" (or {plan.steps:,} of at most {plan.even:,})" if plan.even != plan.micro_batch else ""
     return (
-        f"{start} {plan.steps:,} micro-batches of {plan.micro_batch:,}{last}{even}, peak {size(plan.peak)} with the "
-        "gradients of earlier ones"
+        f"{start} {plan.steps:,} micro-batches of {plan.micro_batch:,}{last}{even}, peak {size(plan.peak)} with "
+        "accumulated gradients"
     )
 
 

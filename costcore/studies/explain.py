@@ -739,7 +739,7 @@ def _doubts(explanation: ExplanationData) -> Iterator[str]:
         between = f"{_amount(min(values))} to {_amount(max(values))}"
         yield f"{len(values)} rules are equally likely. They give {between}, which these digits do not tell apart."
     elif not explanation.decides:
-        yield "It does not decide: other numbers near it have rules as plausible."
+        yield "It is not decisive: rules that are equally plausible give other numbers nearby."
     chance, needed = explanation.coincidence, explanation.digits_needed
     share = "less than 0.1%" if chance < 0.001 else f"{chance:.{1 if chance < 0.1 else 0}%}"
     more = "" if needed == digits else f"; {needed} digits would decide" if needed else "; more digits do not decide"

@@ -471,7 +471,7 @@ class _Suggestions:
         arena = self._attempts.arena(self._report)
         align = self._attempts.align
         yield from self._placed(
-            *("inplace", "element-wise results written over operands", {"inplace": True}),
+            *("inplace", "element-wise results written in place", {"inplace": True}),
             lambda: self._report.arena(align, inplace=True),
         )
         yield from self._placed("order", "calls in the best order", {}, arena.in_best_order)
@@ -482,7 +482,7 @@ class _Suggestions:
         else:
             name = what = ""
         yield from self._placed(
-            *(f"inplace+order{name}", f"results written over operands, calls in the best order{what}"),
+            *(f"inplace+order{name}", f"results written in place, calls in the best order{what}"),
             *({"inplace": True}, lambda: Arena(small, align, inplace=True).in_best_order()),
         )
 
@@ -525,7 +525,7 @@ class _Suggestions:
         while high - low > 1:
             power = (low + high) // 2
             mesh = {"mesh": {"fsdp": 2**power}, "plan": "fully_sharded"}
-            words = f"{what}fully sharded over {2**power} devices, each with these inputs"
+            words = f"{what}fully sharded over {2**power} devices, each with inputs of this size"
             tried = [*self._captured(f"{name}fully_sharded", words, **options, **mesh)]
             if not tried or tried[0].problem:
                 yield from tried

@@ -233,8 +233,8 @@ class MFUMeter(Readings):
         self.notes: list[str] = []
         if self._device is None and self._peak is None:
             self.notes.append(
-                "MFU and HFU are unknown, as no device was given: state one that `costcore devices` lists by "
-                "device='h100-sxm5-80gb', or its peak by peak=989.4e12"
+                "MFU and HFU are unknown, as no device was given: pass device='h100-sxm5-80gb' or another of "
+                "`costcore devices`, or peak=989.4e12"
             )
 
     def __enter__(self) -> MFUMeter:

@@ -303,9 +303,8 @@ class _Search:
             elif last.memory is None:
                 found.append(replace(last, setup=setup))
             else:
-                reason = (
-                    f"needs at least {self._excess(last.memory)} too much, as a micro-batch of {last.setup.micro_batch}"
-                )
+                smaller = f"a micro-batch of {last.setup.micro_batch}"
+                reason = f"needs at least {self._excess(last.memory)} too much, as {smaller} does"
                 found.append(Plan(setup, False, reason=reason, memory_at_least=last.memory))
         return found
 
@@ -333,7 +332,9 @@ class _Search:
         try:
             floor = 0 if extrapolated is not None or is_last else self._floor(setup)
             if floor > self._limit.memory:
-                reason = f"needs at least {self._excess(floor)} too much, for weights, gradients and state"
+                reason = (
+                    f"needs at least {self._excess(floor)} too much for weights, gradients and optimizer state alone"
+                )
                 return Plan(setup, False, reason=reason, memory_at_least=floor)
             memory, rank, stage = max(
                 (self._stage(setup, each) for each in self._stages(setup)), key=lambda stage: stage[0]

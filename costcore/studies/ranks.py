@@ -34,8 +34,8 @@ EVEN = 1.005
 """Below this ratio of maximum and mean, ranks are even."""
 
 CLOCKS = (
-    "waiting: how much longer a kernel ran than the shortest one of the same collective, that of the rank that arrived "
-    "last; clocks of ranks are not compared"
+    "waiting: time of a kernel beyond that of the rank that arrived last, the shortest of its collective; clocks of "
+    "ranks are not compared"
 )
 
 COLUMNS = (
@@ -546,8 +546,8 @@ class RankProfiles(Result):
             return (
                 f"rank {straggler.number}",
                 "text",
-                f"last in {share:.0%} of {straggler.n_collectives:,} collectives; all others waited for it alone for "
-                f"{duration(straggler.held_up / 1e9)}, {straggler.held_up / self._mean('span'):.1%} of the span",
+                f"last in {share:.0%} of {straggler.n_collectives:,} collectives; all others waited for it alone "
+                f"for {duration(straggler.held_up / 1e9)}, {straggler.held_up / self._mean('span'):.1%} of the span",
             )
         if not any(rank.n_collectives for rank in self.ranks):
             return "unknown", "text", "no collective of several ranks was compared"

@@ -92,7 +92,7 @@ def make_hugging_face(name: str) -> tuple[Module, str]:
     if dtype is not None:
         model = model.to(dtype)
     kind = f"{type(model).__name__} of the default configuration of the type {name!r}"
-    return model, f"{kind}, which need not be that of a published model" if is_default else unread
+    return model, f"{kind}, which may be no published model" if is_default else unread
 
 
 CHANGES_COSTS = ("sliding_window", "num_experts", "num_local_experts", "n_routed_experts", "attention_chunk_size")

@@ -257,7 +257,7 @@ def run_optimizer(mode: CaptureMode, optimizer: Optimizer, step: str) -> None:
                 ledger.use_optimizer(optimizer)
         is_paged = getattr(optimizer, "is_paged", False)
         if is_paged:
-            mode.assume("the state of the paged optimizer lies in host memory, and moving it is free")
+            mode.assume("the state of the paged optimizer is in host memory; its transfers are not counted")
         with mode.ledgers.paused() if is_paged else nullcontext():
             optimizer.step()
 

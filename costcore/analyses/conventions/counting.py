@@ -790,7 +790,7 @@ QUANTITIES = (
         "flops@CONVENTION",
         "FLOPs",
         "flops",
-        "what another tool counts: a name of costcore.conventions(), or a path",
+        "FLOPs by the rules of another tool: a name of costcore.conventions(), or a path",
         at=_at,
     ),
 )

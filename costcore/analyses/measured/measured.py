@@ -30,10 +30,7 @@ from costcore.trace.trace import Trace
 
 IDLE = "idle"
 
-LOST = (
-    "lost: above the bound, and above the time in which main memory moves all bytes of a call; a cache may hold some, "
-    "so what memory explains is not lost"
-)
+LOST = "lost: time above both the bound and the time in which main memory moves all bytes of a call"
 
 FUSED_IS_TWO = "FLOP/s: a fused multiply-add is two FLOPs, as in the peaks of devices; in other FLOPs it is one"
 
@@ -210,13 +207,14 @@ class Measured(Result):
         ]
         if self.times is not None and total.bound is not None:
             least = self._min_seconds(self.times, total.bound)
-            of = f"{least / total.seconds:.0%} of what calls took, on {self.times.device.name}"
+            of = f"{least / total.seconds:.0%} of the time of the calls, on {self.times.device.name}"
             figures.append(Figure("bound", "At least", least, "duration", of if total.seconds else "", "bound"))
             worst = max(self.by(self._key or "class"), key=lambda group: group.lost or 0.0)
             note = f"most in {worst.name or 'calls outside of modules'}: {duration(worst.lost)}"
             figures.append(Figure("lost", "Lost", total.lost, "duration", note, "bound"))
         if self.mfu is not None and self.times is not None:
-            of = f"products of forward and backward, of the peak that the vendor of {self.times.device.name} prints"
+            peak = f"the vendor's peak of {self.times.device.name}"
+            of = f"matrix products of forward and backward pass, relative to {peak}"
             figures.append(Figure("mfu", "MFU", 100 * self.mfu, "percent", of, "measured"))
         table = self.table(self._default_key, MOST_ROWS) if self._key is None else self.table(self._key, self._top)
         return Content("Where the time goes", figures, [table], self.remarks, model=self.trace.run.model)

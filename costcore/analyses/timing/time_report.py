@@ -524,8 +524,8 @@ SHORT_KERNEL = 1e-6
 FUSIONS = {"none": "one kernel per call", "pointwise": "pointwise fusion", "compiler": "the fusion of a compiler"}
 
 WHOLE_RUN_MEANING = (
-    "whole run: weights and inputs are read from memory once, other values again if more than the cache was read in "
-    "between"
+    "whole run: weights and inputs are read from memory once, other values again if the calls between read more than "
+    "the cache holds"
 )
 
 UNCALIBRATED = "no time estimate: this device is not calibrated (run costcore calibrate)"
@@ -581,7 +581,7 @@ def _short_kernels(report: Times) -> list[str]:
         return []
     seen = report.device.least_kernel_us
     more = f'; bound="observed" counts at least {MARGIN * seen:.2g} us for each' if seen else ""
-    return [f"{n_short:,} of {len(bounds):,} kernels have bounds below 1 us: launching one takes longer{more}"]
+    return [f"{n_short:,} of {len(bounds):,} kernels have bounds below 1 us, less than a launch takes{more}"]
 
 
 def communication_lines(report: Times) -> list[str]:

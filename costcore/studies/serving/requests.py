@@ -458,7 +458,7 @@ class Server:
         found = [
             "every step takes its lower bound, with weights and KV cache read once: real servers are slower, and other "
             "schedules than this one may be faster",
-            "no queue: the next request begins as one ends; "
+            "no queue: a request begins when another ends; "
             + (f"{chunk:,} tokens of prompts run with every step" if chunk else "prompts run whole, one at a time"),
         ]
         step = self._serving.decode(batch=1, context=1, tokens=1, latent=self._latent)

@@ -472,7 +472,9 @@ def _published_figures(ledger: LedgerData, found: Expected | None, rates: Rates)
     if found is None:
         return
     shown = f"{100 * found.low:.0f} to {100 * found.high:.0f} % MFU"
-    because = f"by the {NEAREST} nearest of them; {INSIDE:.0%} of the runs, left out, are in the range of the others"
+    because = (
+        f"by the {NEAREST} nearest of them; {INSIDE:.0%} of the runs are within the range that the other runs give"
+    )
     yield Figure("published_mfu", "Published runs", Formatted(found.middle, shown), "ratio", because, "calibrated")
     slow, middle, fast = (ledger.days(share, {}) for share in (found.low, found.middle, found.high))
     shown = _in_days(fast, slow)

@@ -154,7 +154,7 @@ CONDITION_IS_TRUE = "data-dependent branch: condition assumed True, because meta
 
 CHECK_PASSES = "a check of values without data was taken to pass"
 
-NUMBERS_ARE_ONE = "a number read from a tensor without data was taken as 1"
+NUMBERS_ARE_ONE = "a number read from a tensor without data was assumed to be 1"
 
 NUMBERS_HAVE_BINS = "all numbers without data were taken as smaller than the minlength of bincount"
 
@@ -245,7 +245,7 @@ def _repeat_interleave(
 ) -> tuple[Any, str] | None:
     if rest or output_size is not None:
         return None
-    return repeats.new_empty(repeats.shape, dtype=torch.int64), "every repeat count without data was taken as 1"
+    return repeats.new_empty(repeats.shape, dtype=torch.int64), "every repeat count without data was assumed to be 1"
 
 
 def _to_copy(x: Tensor, *, device: Any = None, **kwargs: Any) -> tuple[Any, str] | None:

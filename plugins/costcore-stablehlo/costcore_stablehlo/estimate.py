@@ -78,7 +78,7 @@ def estimate(
         record_program(recorder, as_function, given, {}, trips=trips, regroup=regroup)
     if params is None and learned:
         recorder.notes.append(
-            f"{len(learned)} arguments are learned parameters by their names. Say which with params=…"
+            f"{len(learned)} arguments were taken as learned parameters because of their names; params=… sets others"
         )
 
 

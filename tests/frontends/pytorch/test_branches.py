@@ -62,7 +62,7 @@ def test_other_assumptions_are_no_warnings():
     assert (report.status, messages) == ("assumed", [])
     line = Reads.forward.__code__.co_firstlineno + 1
     assert [str(each) for each in report.assumptions] == [
-        f"a number read from a tensor without data was taken as 1 at test_branches.py:{line} in forward"
+        f"a number read from a tensor without data was assumed to be 1 at test_branches.py:{line} in forward"
     ]
 
 

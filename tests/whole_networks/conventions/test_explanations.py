@@ -118,7 +118,7 @@ def test_a_number_of_the_old_thop_in_sentences():
         "4.14G may be what thop 0.0.31 (of 2019) counts: 4,135,789,592.",
         "  MACs: conv 4,087,136,256 (MACs); batch_norm 44,455,936 (4 per input element); linear 4,095,000 (2 per MAC "
         "\N{MINUS SIGN} 1 per output element); avg_pool 102,400 (50 per output element)",
-        "It does not decide: other numbers near it have rules as plausible.",
+        "It is not decisive: rules that are equally plausible give other numbers nearby.",
         "Chance: of the numbers with 3 digits within 2% of it, 35% have a reading as plausible; 4 digits would decide.",
         "In MACs alone: 4,089,184,256.",
     ]

@@ -203,14 +203,14 @@ FORGETTING = {
 
 @pytest.mark.parametrize("name", FORGETTING)
 def test_values_are_forgotten_when_something_unknown_is_written(name):
-    taken = ["a number read from a tensor without data was taken as 1"]
+    taken = ["a number read from a tensor without data was assumed to be 1"]
     assert size_of(lambda x, s: torch.ones(FORGETTING[name](x, s).tolist()), IDS, (4,), assumes=taken) == (1, 1, 1, 1)
 
 
 def test_floats_are_known_only_if_they_follow_from_known_values():
     assert size_of(lambda x: torch.ones(int((x.float() * 1.5).sum())), torch.tensor([2, 4])) == (9,)
     assert size_of(lambda x: torch.ones(int(torch.full((2,), 1.5, device=x.device).sum())), (1,)) == (3,)
-    taken = ["a number read from a tensor without data was taken as 1"]
+    taken = ["a number read from a tensor without data was assumed to be 1"]
     assert size_of(lambda x: torch.ones(int(x.sum())), torch.tensor([2.0, 3.0]), assumes=taken) == (1,)
     model = Call(lambda self, x: torch.ones(int(self.scale)), scale=torch.tensor(5.0))
     assert [a.what for a in estimated(model, (1,)).assumptions] == taken
