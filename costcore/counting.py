@@ -42,7 +42,7 @@ MOST_ELEMENTS = 2**256
 """The maximum elements of a tensor: products of three such sizes fit a cost."""
 
 TOO_LARGE = "a tensor of shape "
-"""The beginning of the reason if sizes, not the calculator, make the cost too large."""
+"""The prefix of the reason if sizes, not the calculator, make the cost too large."""
 
 
 class _Result(NamedTuple):

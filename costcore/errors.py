@@ -60,7 +60,7 @@ OTHER_FILES = {
     ),
     **dict.fromkeys((".csv", ".md", ".html", ".xlsx"), "a table or page. Pass the model, or a report saved as .json."),
 }
-"""Files that hold something else than a model costcore reads, by suffix: what they are, and what to do."""
+"""Files that costcore does not read as models, by suffix: their kind, and the fix."""
 
 
 class CostError(ValueError):

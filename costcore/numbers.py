@@ -277,7 +277,7 @@ MOST_BITS = 1 << 17
 
 
 class Evaluation:
-    """Computes expressions with numbers for their symbols. Equal parts of all expressions are computed once.
+    """An evaluator of expressions with numbers for their symbols, which computes equal parts once.
 
     ``subs`` of sympy takes seconds for a hundred symbols; this needs a few microseconds per part, and no recursion for
     deep expressions.
@@ -652,12 +652,12 @@ def degree(dim: Any) -> int:
 
 
 DEEPEST = 32
-"""The maximum nesting of functions in a size: networks have no deeper ones, as chains of divisions are one division."""
+"""The maximum nesting of functions in a size. Networks stay below it: a chain of divisions is one division."""
 
 
 @lru_cache(maxsize=MOST_KEPT)
 def depth(dim: Any) -> int:
-    """Return how many functions (roundings, minima, remainders …) are inside one another; 0 for a polynomial."""
+    """Return the nesting depth of functions (roundings, minima, remainders …); 0 for a polynomial."""
     if not is_symbolic(dim):
         return 0
     return max(map(depth, dim.args), default=0) + (not (dim.is_Atom or dim.is_Add or dim.is_Mul or dim.is_Pow))

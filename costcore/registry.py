@@ -257,11 +257,11 @@ MOST_ENTRIES = 1000
 """The maximum number of files of a folder that are looked at."""
 
 IN_FOLDERS = ".safetensors files and their config.json"
-"""What a folder has that is a model."""
+"""The content of a folder that is a model."""
 
 
 def other_file(path: str) -> str:
-    """Return what the file or folder of a path is instead of a model, and what to do; empty if that is unknown.
+    """Return the kind of a file or folder that is no model, and the fix; empty if unknown.
 
     >>> other_file("Train.ipynb").partition(".")[0]
     'is a notebook'
@@ -278,7 +278,7 @@ def other_file(path: str) -> str:
 
 
 def state_in(stored: Mapping[Any, Any]) -> str:
-    """Return what a dict of tensors is, ``"a state dict (2 tensors, 36 elements)"``; empty for any other dict."""
+    """Describe a dict of tensors, ``"a state dict (2 tensors, 36 elements)"``; empty for any other dict."""
     if stored and all(hasattr(value, "shape") for value in stored.values()):
         n = sum(prod(value.shape) for value in stored.values())
         return f"a state dict ({len(stored)} tensors, {n:,} elements: {next(iter(stored))}, …)"
@@ -569,20 +569,20 @@ def check_calculator(calculator: object) -> None:
 
 
 GRADIENT = "grad_output"
-"""The beginning of the names of the operands that are gradients of outputs, in a backward call."""
+"""The prefix of operands of a backward call that are gradients of outputs."""
 
 BACKWARD = "_backward"
-"""The end of the name of a backward call."""
+"""The suffix of the name of a backward call."""
 
 
 class Costs(NamedTuple):
-    """What belongs to a calculator of a module, function or ``autograd.Function``.
+    """The shape rule and the backward formula of a calculator of a module, function or ``autograd.Function``.
 
     Attributes:
         shapes: returns the outputs of a call that cannot run on shapes alone, ``shapes(module, *inputs)`` or
-            ``shapes(*inputs)``: tensors, or shapes. An input that it returns stands for a new tensor like it.
+            ``shapes(*inputs)``: tensors, or shapes. A returned input means a new tensor like it.
         backward: the calculator of the backward pass, which takes the layer of the forward pass.
-        inside: whether what is inside is counted too, beside the call.
+        inside: whether inner calls are counted, too.
     """
 
     shapes: Callable[..., Any] | None = None

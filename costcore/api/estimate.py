@@ -150,7 +150,7 @@ def estimate(
               ``"_foreach"`` to the name.
             * ``step`` (str, default ``"steady"``; PyTorch): ``"first"`` counts the step that makes the state of the
               optimizer, ``"steady"`` any later one, ``"accumulated"`` the last of several micro-batches, before which
-              gradients exist too; ``"unsynchronized"`` the same if processes exchange no gradients before it.
+              gradients exist too; ``"unsynchronized"`` the same, if processes did not exchange gradients before.
             * ``loss`` (function, default: the sum of all floating-point outputs, which is not counted; PyTorch):
               returns the loss from what the model returned.
             * ``checkpoint`` (str, default: none; PyTorch): name of a class of modules, ``"BertLayer"``, whose outermost
@@ -177,9 +177,9 @@ def estimate(
             * ``check_shapes`` (bool, default False; ONNX): cross-check shapes with ``onnx.shape_inference``.
             * ``et`` (path, default: none; traces): the execution trace that was recorded together with a trace of the
               profiler.
-            * ``profiler_step`` (int, default: the one that took the median time; traces): the step of the profiler that
+            * ``profiler_step`` (int, default: the one with the median time; traces): the step of the profiler that
               is counted, 6 for ``ProfilerStep#6``.
-            * ``graphs`` (path, default: none; traces): the trace in which the CUDA or HIP graphs were captured that the
+            * ``graphs`` (path, default: none; traces): the trace with the capture of the CUDA or HIP graphs that this
               trace replays.
             * ``max_nodes`` (int, default 100,000; ONNX): how many nodes functions, loops and branches may expand to,
               besides the nodes that the file stores.
@@ -237,7 +237,7 @@ def estimate(
 
 
 LARGEST = 2**40
-"""The largest value of a range: tensors of larger sizes have more elements than frameworks can number."""
+"""The largest value of a range: with larger sizes, tensors have more elements than frameworks can count."""
 
 
 def report_in_sizes(
@@ -257,13 +257,13 @@ def report_in_sizes(
         capture: returns the run on integer inputs.
         custom: the calculators of the user.
         layout: ``"framework"`` or ``"free"``.
-        computes: whether a run computes values: then it is captured at smaller sizes unless a range says otherwise.
+        computes: whether a run computes values, which limits the sizes of captures unless a range is given.
 
     Raises:
         TypeError, ValueError: if a name or a range is invalid, or memory is recorded.
         CostError: if there are no exact formulas.
     """
-    # sympy and these take longer to import than an estimate of integers
+    # Imported here: with sympy, they take longer to import than an estimate with integer sizes takes.
     from costcore.analyses.sizes.capture import LAST, LAST_COMPUTED, NamedInputs, limits_of
     from costcore.analyses.sizes.fitting import trace_in_sizes
 
@@ -815,8 +815,8 @@ def arguments_of(text: str) -> tuple[str, dict[str, Any] | None]:
     target, values = split_target(text)
     if several := [name for name, each in (values or {}).items() if len(each) != 1]:
         raise ValueError(
-            f"{text}: {', '.join(several)} must have one value (costcore table counts a model for each of a list; a "
-            "list that is one value is in another one, as in sizes=[[1, 2]])"
+            f"{text}: {', '.join(several)} must have one value (costcore table counts a model per item of a list). "
+            "To pass a list as one value, wrap it in a list: sizes=[[1, 2]]"
         )
     return target, None if values is None else {name: each[0] for name, each in values.items()}
 

@@ -1,7 +1,7 @@
 """Count everything that runs inside a ``with`` block.
 
-Also what ``estimate`` and the command line share with the hook: checks of arguments, from recorded calls to a report,
-warnings about uncounted calls, and inputs in the notation of the command line.
+Shared with ``estimate`` and the command line: argument checks, the report of recorded calls, warnings about uncounted
+calls, and inputs in the notation of the command line.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ DIFF_FILES = (".html", ".json", ".md", ".tex", *SAVED)
 """Suffixes of the file of ``--output``."""
 
 ON_SCREEN = 6
-"""The rows of each table on a screen: the totals are all there."""
+"""The rows of each table on a screen: enough for all totals."""
 
 
 def diff_parser() -> argparse.ArgumentParser:
@@ -166,7 +166,7 @@ class CheckResult(NamedTuple):
         budget: the path of the budget.
         violations: the violations.
         status: the status of the report.
-        missing: the uncounted calls, if there is no violation; may be empty.
+        missing: the uncounted calls, if there is no violation; can be empty.
     """
 
     model: str
@@ -482,8 +482,8 @@ def suggestion(reports: Reports, regrouped: Callable[[], Reports] | None) -> str
 
     Args:
         reports: the old and the new report.
-        regrouped: returns both with the operators regrouped that an exporter decomposed; None if that is not possible.
-            It is called once, if it is needed.
+        regrouped: returns both reports after regrouping operators that an exporter decomposed; None if that is not
+            possible. It is called at most once.
     """
     if are_equal(reports):
         return ""

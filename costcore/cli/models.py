@@ -144,8 +144,8 @@ def report_of(
         target: see :func:`costcore.cli.options.model_forms`.
         args: the parsed options of :func:`add_model_options` and :func:`add_frontend_switches`.
         inputs: arguments instead of ``--input``.
-        is_alone: whether this is the only model of the command. If it is not, options for files of another type are
-            ignored instead of refused.
+        is_alone: whether this is the only model of the command. With several models, options for files of another type
+            are ignored.
         is_quiet: whether warnings are not printed.
 
     Raises:
@@ -232,7 +232,7 @@ def model_to_capture(args: argparse.Namespace, what: str = "") -> Iterator[Any]:
 
 
 def loaded(target: str, args: argparse.Namespace) -> Any:
-    """Return the model of a target, with the adapters that the options ask for.
+    """Return the model of a target, with the adapters that the options request.
 
     Raises:
         CostError: if the model cannot be made, or takes no adapters.

@@ -38,13 +38,13 @@ PICTURES = (".svg", ".png", ".pdf")
 """Suffixes of pictures."""
 
 SAVED = (".xlsx", *PICTURES)
-"""Suffixes of files that are no text."""
+"""Suffixes of binary files and pictures."""
 
 RESULT_FILES = (".csv", ".md", ".tex", ".json", ".html", *SAVED)
 """Suffixes of the file of ``--output`` that every result writes."""
 
 MODES: Mapping[str, str] = {".tex": "latex"}
-"""The formats of suffixes with another name."""
+"""The formats whose name is not their suffix."""
 
 AT_SPACES: Mapping[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 """Wrap lines between words only."""
@@ -61,10 +61,10 @@ def model_forms() -> str:
 
 
 class WrappedLines(argparse.RawDescriptionHelpFormatter):
-    """Wraps paragraphs, and keeps the lines of examples, if these are not wider than the terminal.
+    """A formatter that wraps paragraphs, and lines of examples only if they exceed the terminal.
 
-    An example, a line that begins with two spaces and ``costcore``, is continued with a backslash, so that it can be
-    copied. A line of two columns is continued in its second column.
+    An example (a line that begins with two spaces and ``costcore``) is wrapped with a backslash, so that it can be
+    copied. A line of two columns is wrapped in its second column.
     """
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
@@ -87,7 +87,7 @@ class Parser(argparse.ArgumentParser):
     """A parser that suggests the nearest choices of an option.
 
     Attributes:
-        words: what completes besides a model, in its place.
+        words: the completions of the first argument, besides models.
         given: the arguments of the command line.
         arguments: the arguments outside of groups.
     """
@@ -175,7 +175,7 @@ def _advised(name: str) -> str:
     return _ADVICE_OF.get(name, "limit" if name.startswith(("max_", "min_")) else "")
 
 
-# The options of other tools that are a part of one of ours, or another command.
+# Advice on options that users expect from other tools: here they are part of another option or command.
 _ADVICE = {
     "batch": "The batch is the first size of --input: --input 8x3x224x224. "
     "The largest that fits: costcore fit MODEL TARGET --input batch,3,224,224",
@@ -187,7 +187,7 @@ _ADVICE = {
     "limit": "Limits are a budget of one model: costcore check MODEL --budget budget.toml; the best of several models: "
     "costcore table MODEL MODEL --sort macs, --pareto macs,n_params",
 }
-_PARTS = ("columns", "format", "seq")  # of these a command has the option; of the others it lacks it
+_PARTS = ("columns", "format", "seq")  # advice if the command has this option; the rest if it lacks it
 _ADVICE_OF = {
     **dict.fromkeys(("batch", "batch_size", "batchsize", "bs", "n_batch", "max_batch"), "batch"),
     **dict.fromkeys(("device", "gpu", "hardware", "accelerator", "dev"), "device"),
@@ -421,7 +421,7 @@ def names_in(texts: Sequence[str] | None) -> list[str]:
 
 
 TOKENS = 1024
-"""How many tokens of a sequence ``1k`` is: a context of 8k has 8,192."""
+"""The tokens in ``1k``: a context of 8k has 8,192."""
 
 
 def counts_in(text: str, flag: str, base: int = 1000) -> list[int]:
@@ -450,7 +450,7 @@ def length(text: str) -> int:
 
 
 def _counted(text: str, base: int) -> int:
-    sign = -1 if text.startswith("-") else 1  # which the command refuses with its reason
+    sign = -1 if text.startswith("-") else 1  # the command rejects it, with a reason
     try:
         return sign * parse_count(text.removeprefix("-"), "the value", base)
     except ValueError as error:

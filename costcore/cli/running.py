@@ -40,7 +40,7 @@ def write_text(text: str, path: str | None) -> None:
 def write_page(result: Result, args: argparse.Namespace, *models: str) -> None:
     """Write the page of a result to the file of ``--output``, with the models, the command and the date.
 
-    The names of the models are for the heading; default: what the result says, or else ``args.model`` or the trace.
+    The names of the models are for the heading; default: the model of the result, or else ``args.model`` or the trace.
     """
     given = getattr(args, "model", None) or getattr(args, "trace", None) or ""
     named = models or [given] * (not model_of(result))
@@ -54,7 +54,7 @@ def made_by(args: argparse.Namespace) -> str:
 
 
 def is_saved(result: Result, args: argparse.Namespace) -> bool:
-    """Write a workbook or a picture of a result if ``--output`` asks for it, and return whether it does."""
+    """Write a workbook or a picture of a result if ``--output`` names one; return whether it does."""
     is_file = args.output is not None and Path(args.output).suffix in SAVED
     if is_file:
         result.save(args.output)
@@ -140,7 +140,7 @@ def print_message(text: str) -> None:
 
 
 FIRST, EACH, EACH_LINE = 2.0, 0.5, 30.0
-"""Seconds before anything is shown, between two updates, and between two lines where no terminal is."""
+"""Seconds before the first output, between two updates on a terminal, and between two lines in a log."""
 
 
 @contextmanager
@@ -177,7 +177,7 @@ def _show(what: str, ended: Event) -> None:
             bar.refresh()
 
 
-# Completion in shells: argcomplete runs the command with the words so far, and it answers with what may follow.
+# Completion in shells: argcomplete runs the command with the words so far, and it returns the possible next words.
 
 
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
@@ -214,7 +214,7 @@ def run_completion(args: argparse.Namespace) -> int:
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Answer a shell with what may follow, and end the process."""
+    """Return the possible next words to a shell, and end the process."""
     from argcomplete import autocomplete
     from argcomplete.completers import FilesCompleter, SuppressCompleter
 

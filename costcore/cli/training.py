@@ -308,7 +308,7 @@ SERVE_EXAMPLES = """examples:
   costcore serve model-q4_k_m.gguf --device rtx4090
   costcore serve hf:config.json --device h100 --prompt 1024 --output 256 --ttft "500 ms" --tpot "30 ms"
 
-With --prompt and --output, it answers time to the first token, time per token and request rate of a server that always
+With --prompt and --output, it reports time to the first token, time per token and request rate of a server that always
 has --batch sequences running.
 
 The factory returns a language model of transformers; create large ones on the meta device. costcore reads only the
@@ -537,7 +537,7 @@ def _check(args: argparse.Namespace) -> str:
 
 
 MAX_NOISE = 0.15
-"""A sweep is not saved if the time of the same chains differs by more."""
+"""The maximum relative difference between repeated measurements of a sweep to be saved."""
 
 CALIBRATE_EXAMPLES = """examples:
   costcore calibrate --device cpu --output my-cpu.toml

@@ -165,9 +165,9 @@ def given_flags(args: argparse.Namespace, view: View) -> dict[str, Any]:
 
 
 TABLES = (".csv", ".md", ".tex")
-"""The suffixes of ``--output`` that write the table of the view; suffixes of exports write the complete report.
+"""The suffixes of ``--output`` that write the table of the view.
 
-``SAVED`` are those of its workbook and its picture.
+Suffixes in ``SAVED`` write its workbook or picture; suffixes of exports write the complete report.
 """
 
 DEFAULT_FORMAT, DEFAULT_UNIT, DEFAULT_DIGITS = "color", "autoaligned", 3
@@ -450,11 +450,11 @@ def show_view(
 
 
 PARTS_OF_VIEWS = {"report": "call", "summary": "type", "layers": "call", "tree": "tree", "run": "run"}
-"""What the rows of the table of a view are, as for :meth:`costcore.Report.table`."""
+"""The ``parts`` of :meth:`costcore.Report.table` for the table of a view."""
 
 
 def _save_view(report: Any, args: argparse.Namespace, keys: Sequence[str], options: Mapping[str, Any]) -> None:
-    """Write a workbook, or a picture: of the view of an analysis, of modules for their rows, else of operators."""
+    """Write a workbook or a picture: of the analysis, of modules if these are the rows, else of operators."""
     view, columns = args.view, options.get("columns")
     if view in of_analyses():
         own = {

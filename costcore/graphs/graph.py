@@ -132,7 +132,7 @@ class GraphNode(NamedTuple):
 
 
 def values_and_settings(node: GraphNode) -> tuple[list[GraphValue], tuple[Any, ...]]:
-    """Return the values among the arguments of a node and in their lists, and what else the arguments say."""
+    """Return the values among the arguments of a node, also in lists, and all other arguments."""
     values: list[GraphValue] = []
     settings: list[Any] = []
     for name, item in node.args.items():
@@ -301,7 +301,7 @@ def damaged(*kinds: type[Exception]) -> Iterator[None]:
     try:
         yield
     except CostError:
-        raise  # it says what is wrong, or what is not read
+        raise  # it already states the problem
     except errors as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise CostError(f"the file is damaged: {reason[:200]}") from error
@@ -365,7 +365,7 @@ class ModuleTree(Generic[S]):
         return bool(self._types.get(path))
 
     def read(self, path: str, stored: Iterable[S]) -> None:
-        """Note that a node of the module reads stored tensors, and add the module."""
+        """Record that a node of the module reads stored tensors, and add the module."""
         for tensor in stored:
             owner = self._owner(tensor)
             if owner:
@@ -381,8 +381,8 @@ class ModuleTree(Generic[S]):
     def tree(self, stored: Iterable[S], identify: Callable[[S], int]) -> dict[str, Module]:
         """Return the modules by path; empty if no node has a module.
 
-        A stored tensor belongs to the module in its name and, if that reads it, to other modules that read it. Without
-        a module in its name it belongs to all modules that read it.
+        A stored tensor belongs to the module in its name; if that module reads it, also to all other readers. Without a
+        module in its name, it belongs to all readers.
 
         Args:
             stored: the stored tensors of the model.
@@ -443,7 +443,7 @@ class Choice(Generic[K]):
     Attributes:
         counted: its name.
         flops: FLOPs of each branch by name, of calls with formulas.
-        uncounted: calls of the other branches without a formula; they are listed nevertheless.
+        uncounted: calls without a formula in the other branches; the report lists them too.
     """
 
     counted: K
@@ -456,7 +456,7 @@ def most_expensive(branches: Mapping[K, Sequence[Call]], recorder: Recorder) -> 
 
     Args:
         branches: the calls of each branch by name.
-        recorder: of the run, which may have calculators of its own.
+        recorder: the recorder of the run, which may have calculators of its own.
     """
     price = Pricer(MergedCalculators(recorder.calculators, calculators()))
     flops = {name: _flops(price, calls) for name, calls in branches.items()}
@@ -491,7 +491,7 @@ class Place:
     """The loop context of a graph: how often it runs, in which loop or branch, and how deep.
 
     Attributes:
-        times: how often.
+        times: how often it runs.
         region: the loops and branches around it, ``loop1/if``; empty if there are none.
         depth: the number of graphs around it.
     """
@@ -504,7 +504,7 @@ class Place:
         """Return the place of a graph that a node here runs.
 
         Raises:
-            CostError: if graphs run each other deeper than is followed.
+            CostError: if graphs are nested deeper than :data:`DEEPEST`.
         """
         if self.depth >= DEEPEST:
             raise CostError(f"graphs run each other more than {DEEPEST} deep")
@@ -603,10 +603,10 @@ class OpenSizes:
         return [found[position] for position in range(len(inputs))]
 
     def check(self) -> None:
-        """Refuse sizes of names that the file does not have.
+        """Check that the file has every name for which the user gives a size.
 
         Raises:
-            CostError: naming the sizes that it leaves open.
+            CostError: if it does not; the message lists the sizes that the file leaves open.
         """
         if extra := [name for name in self._given if name not in self._known]:
             if not self._known:
@@ -618,7 +618,7 @@ class OpenSizes:
 
 
 def broadcast(*shapes: Sequence[Dim]) -> Shape:
-    """Return the broadcast shape. Of sizes that are not 1, a number wins, else the first; they are not compared."""
+    """Return the broadcast shape; if several sizes are not 1, the first number, or else the first, without a check."""
     rank = max(map(len, shapes), default=0)
     padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     found = []
@@ -655,7 +655,7 @@ def reduced(x: Sequence[Dim], axes: Iterable[int] | None, keeps: bool) -> Shape:
 
 
 def reshaped(x: Sequence[Dim], wanted: Sequence[Dim], zero_copies: bool = True) -> Shape:
-    """Return a wanted shape: -1 is what remains, 0 the size of the same axis if ``zero_copies``."""
+    """Return a wanted shape: -1 is inferred, 0 is the size of the same axis if ``zero_copies``."""
     sizes = [x[i] if zero_copies and _is(size, 0) and i < len(x) else size for i, size in enumerate(wanted)]
     unknown_axes = [i for i, size in enumerate(sizes) if _is(size, -1)]
     if len(unknown_axes) == 1:
@@ -687,7 +687,7 @@ def joined(shapes: Sequence[Sequence[Dim]], axis: int) -> Shape:
 
 
 def expanded(x: Sequence[Dim], axes: Sequence[int]) -> Shape:
-    """Return a shape with further axes of size 1, at these places of the result."""
+    """Return a shape with further axes of size 1, at these positions of the result."""
     shape, rank = list(x), len(x) + len(axes)
     for axis in sorted(axis % rank for axis in axes):
         shape.insert(axis, 1)
@@ -803,7 +803,7 @@ def times(a: Any, b: Any) -> Any:
 
 
 def quotient(a: Any, b: Any, are_integers: bool) -> Any:
-    """Return a quotient; of integers without its fraction, else exact.
+    """Return a quotient: of integers truncated, otherwise exact.
 
     Raises:
         ZeroDivisionError: if the divisor is 0.

@@ -35,7 +35,7 @@ S = TypeVar("S", bound=Stored)
 
 
 class Mark(NamedTuple):
-    """How much was recorded up to some point."""
+    """A position in the records, for rollbacks."""
 
     recorder: Checkpoint
     steps: int
@@ -198,15 +198,15 @@ class GraphWriter(ABC, Generic[V, S]):
         reads: Iterable[V | None],
         found: Sequence[V | None],
     ) -> None:
-        """Put the counted branch back into the run, and record the memory of the others.
+        """Restore the counted branch, and record the memory of the others.
 
         Args:
             first: id at which the choice begins.
             label: the choice in tables.
-            choice: which branch is counted.
-            branches: the removed section of each.
-            returned: the results of each.
-            reads: values around them that they need.
+            choice: the counted branch.
+            branches: the removed section of each branch.
+            returned: the results of each branch.
+            reads: outer values that the branches need.
             found: the results of the choice.
         """
         counted, flow = choice.counted, self.dataflow
@@ -225,9 +225,9 @@ class GraphWriter(ABC, Generic[V, S]):
 
         Args:
             inputs: the inputs of the graph.
-            held: the stored tensors in memory.
+            held: the stored tensors as values in memory.
             stored: the stored tensors.
-            identify: returns the id of a learned one.
+            identify: returns the id of a learned parameter.
         """
         self.recorder.dataflow = self.dataflow.dataflow(inputs, held)
         self.recorder.modules.update(self.modules.tree(stored, identify))
@@ -291,7 +291,7 @@ class DataflowLog(ABC, Generic[V]):
         return self.own_memory(value)
 
     def made(self, outputs: Sequence[V | None], results: frozenset[int] | tuple[int, ...]) -> list[V]:
-        """Return the values that a node computes besides those with the ids ``results``."""
+        """Return the values that a node computes, without those whose ids are in ``results``."""
         return [v for v in outputs if v is not None and self.own_memory(v) and self.identity(v) not in results]
 
     def size(self, value: V, name: str = "") -> Size:
@@ -371,15 +371,15 @@ class DataflowLog(ABC, Generic[V]):
         further: Iterable[V] = (),
         reads: Iterable[V | None] = (),
     ) -> None:
-        """Record the start of an inner graph: its values continue those before it, or are copies if these stay.
+        """Record the start of an inner graph: its values take over the memory of outer values, or copy them.
 
         Args:
             first: id at which it begins.
             label: the graph in tables.
-            before: the values before it.
-            inner: the same values in the graph.
-            further: other values that exist from then on, such as joined outputs.
-            reads: other values that it needs.
+            before: outer values.
+            inner: the same values inside the graph.
+            further: other values that it creates, such as joined outputs.
+            reads: other outer values that it needs.
         """
         makes, takes = self._continued(inner, before)
         makes += tuple(self.size(value) for value in further)
@@ -387,12 +387,12 @@ class DataflowLog(ABC, Generic[V]):
         self.steps.append(Step(first, tuple(needed), makes, takes, name=f"{label}: start"))
 
     def end_of(self, first: int, label: str, inner: Sequence[V], found: Sequence[V | None]) -> None:
-        """Record the end of an inner graph; no other calls run between its own.
+        """Record the end of an inner graph, whose calls are contiguous.
 
         Args:
             first: id at which it begins.
             label: the graph in tables.
-            inner: values of the graph that are needed to the end; the results continue the first of them.
+            inner: values of the graph that are needed to the end; the results take over the first of them.
             found: the results.
         """
         end = self.new_id()
@@ -438,7 +438,7 @@ class ValueLog(DataflowLog[GraphValue]):
     """The data flow of a graph with known shapes."""
 
     def identity(self, value: GraphValue) -> int:
-        """Return the operand id of a value; a view has that of the value that it shows."""
+        """Return the operand id of a value; a view has the id of its base."""
         value = value.base or value
         if not value.identity:
             value.identity = self.new_id()

@@ -185,8 +185,8 @@ class Decoder:
 
     Attributes:
         tables: the layers and the costs of the file.
-        parameters: the parameters that it declares.
-        n_calls: the number of its calls, and ``n_module_calls`` that of its module calls.
+        parameters: the parameters that the file declares.
+        n_calls: the number of its calls; ``n_module_calls`` is the number of its module calls.
     """
 
     def __init__(self, symbols: Mapping[str, tuple[str, Mapping[str, bool]]]) -> None:
@@ -346,10 +346,10 @@ class Part(NamedTuple):
         denominator: a common multiple of the denominators of its coefficients.
         inverse_bits: the size of the denominator of its value in bits, due to divisions by expressions.
         degree: the number of symbols in the longest product.
-        depth: how many functions are inside one another.
-        levels: how many operators and functions are inside one another.
+        depth: the nesting depth of functions.
+        levels: the nesting depth of operators and functions.
         parts: the number of operators, functions and operands.
-        logarithm: whether it contains a logarithm that is not rounded.
+        logarithm: whether it contains a logarithm without rounding.
     """
 
     value: Any
@@ -414,7 +414,7 @@ def symbol(value: Any) -> Part:
 
 
 def product(operands: Sequence[Part]) -> Part:
-    """Return the bounds of the product of dimensions, which is not built."""
+    """Return the bounds of a product of dimensions, without building the product."""
     return _combined_part(
         None,
         operands,

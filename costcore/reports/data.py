@@ -124,7 +124,7 @@ class ReportData:
     def status(self) -> str:
         """``complete``, ``assumed`` or ``partial``.
 
-        ``assumed``: every call has a cost, but a value that was not there decided something (:attr:`assumptions`).
+        ``assumed``: every call has a cost, but something depends on an unknown value (:attr:`assumptions`).
         ``partial``: calls have no cost (:attr:`ignored_layers`); there may be assumptions too.
         """
         return self._trace.status
@@ -137,7 +137,7 @@ class ReportData:
 
     @property
     def assumptions(self) -> list[Assumption]:
-        """Assumptions about what depends on data: pairs of what was assumed and where, with ``line`` and ``times``."""
+        """Assumptions about data: pairs of ``what`` and ``where``, with ``line`` and ``times``."""
         return list(self._trace.run.assumptions)
 
     @property
@@ -156,7 +156,7 @@ class ReportData:
         return caveats.remarks(self._trace)
 
     def analysis(self, name: str, **options: Any) -> Any:
-        """Return the result of an analysis for this run: one of ours, or of a plug-in.
+        """Return the result of an analysis, built in or of a plug-in, for this run.
 
         ``report.analysis("fusion", level="compiler")`` is ``report.fused("compiler")``.
 
@@ -166,7 +166,7 @@ class ReportData:
 
         Raises:
             TypeError, ValueError: if there is no analysis of that name, or if an option is invalid.
-            CostError: if it needs what the capture does not know.
+            CostError: if the capture lacks data that it needs.
         """
         from costcore.analyses.analysis import analyzed
 
@@ -206,7 +206,7 @@ class ReportData:
         return tuple(dict.fromkeys((*(name for name in self._trace.run.ranges if name in names), *names)))
 
     def formula(self, column: str = "flops", by: str | None = None) -> Any:
-        """Return the total of a column as an integer or an expression of sympy, with quotients that are rounded up.
+        """Return the total of a column as an integer or a sympy expression, which may contain ceil divisions.
 
         Args:
             column: a quantity with numbers that :func:`costcore.quantities` lists.
@@ -254,16 +254,16 @@ class ReportData:
         return numeric(column).total(self.ledger)
 
     def arena(self, align: int = 64, inplace: bool = False, count_inputs: bool = True) -> Arena:
-        """Return the memory that the values of an inference run need if all are placed in one arena beforehand.
+        """Return the static memory plan of an inference run: all values placed in one arena.
 
         ``peak`` is the largest sum of live values in the order of the calls, ``size`` the bytes of a layout with
-        ``offsets``, ``weights`` the bytes of stored tensors, and ``lower_bound`` what every order of the calls needs:
-        ``lower_bound <= peak <= size``. See :class:`costcore.analyses.memory.arena.Arena`.
+        ``offsets``, ``weights`` the bytes of stored tensors, and ``lower_bound`` the minimum over all orders of the
+        calls: ``lower_bound <= peak <= size``. See :class:`costcore.analyses.memory.arena.Arena`.
 
         Args:
             align: offsets and sizes in the layout are multiples of this: 64 in TensorFlow Lite, 16 in its version for
                 microcontrollers.
-            inplace: whether element-wise operators write over an operand that nothing else needs.
+            inplace: whether element-wise operators overwrite an operand that nothing else needs.
             count_inputs: whether inputs of the model are part of the arena.
 
         Raises:
@@ -303,8 +303,8 @@ class ReportData:
         * The costs ``flops``, ``macs``, ``mread``, ``mwrite`` and ``mrw``, and their shares of the total.
         * ``n_layers`` and ``n_unknown``: the number of calls with and without a cost.
         * ``activations``: the bytes that forward calls write; views are not included.
-        * ``live_peak``, ``live`` and ``saved``, if memory was recorded: the most bytes alive while the module runs,
-          those that its forward calls leave behind, and those that autograd keeps of them.
+        * ``live_peak``, ``live`` and ``saved``, if memory was recorded: the maximum bytes alive while it runs, the
+          bytes alive after its forward calls, and the bytes that autograd saves in them.
         * ``n_params``: the elements of all parameters below. An earlier node holds ``n_shared`` of them too; the
           remaining ones are ``n_trainable`` or ``n_frozen``.
         * ``n_buffers``: the elements of all buffers below. It is None without a model, as are ``n_trainable`` and
@@ -325,11 +325,11 @@ class ReportData:
         return Ledger(self._trace)
 
     def receptive_field(self, input: int | None = None, axes: Sequence[int] | None = None) -> ReceptiveFields:
-        """Return the receptive field of every forward call: which positions of an input can change one output position.
+        """Return the receptive field of every forward call: the positions of an input that affect one output position.
 
         The result is a mapping by name of the call. Sizes, strides and paddings are per axis of the input and exact,
-        through branches, transposed convolutions and interpolation; padding is not clipped. What depends on the whole
-        input is global, and what cannot be followed is unknown, both with the call that causes it::
+        through branches, transposed convolutions and interpolation; padding is not clipped. A field can be global (the
+        whole input) or unknown, both with the call that causes it::
 
             field = estimate(net, (1, 3, 224, 224)).receptive_field().last
             print(field, field.stride, field.padding, field.region(3, 3), field.is_global)
@@ -434,7 +434,7 @@ def check_parts(parts: Sequence[str], depth: int | None) -> None:
         raise ValueError(f"{alone[0]!r} cannot be joined with other parts: its rows are not groups of calls by a key")
     check_depth(depth)
     if depth is not None and not {"tree", "module"} & {*parts}:
-        raise ValueError(f"depth is that of modules: rows by {' and '.join(parts)} have none (expected tree or module)")
+        raise ValueError(f"depth is for modules: rows by {' and '.join(parts)} have none (expected tree or module)")
 
 
 def rows_by(ledger: Ledger, keys: Sequence[str], depth: int | None = None) -> list[TableRow]:

@@ -1,6 +1,6 @@
 """Exports: a report as text for other programs, one section each, and the registry with those of plug-ins.
 
-An :class:`Export` names a function that returns the text, and a suffix if ``report.save`` chooses it by that.
+An :class:`Export` names a function that returns the text, and optionally a suffix by which ``report.save`` selects it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Export(NamedTuple):
 
     Attributes:
         name: its name, one word.
-        suffix: the suffix of its files, ``.json``, by which ``costcore MODEL --output`` and ``report.save`` choose it;
-            empty if they do not.
+        suffix: the file suffix by which ``costcore MODEL --output`` and ``report.save`` select it, ``.json``; empty for
+            none.
         path: the import path of the function that returns the text, ``package.module:to_name``. It takes the report
             and its options by name; one with a suffix also ``columns``, further quantities that the user asks for.
     """
@@ -58,7 +58,7 @@ OWN = (
     Export("model_explorer_graph", "", f"{__name__}:to_model_explorer_graph"),
     Export("page", ".html", f"{__name__}:to_page"),
 )
-"""Our own exports."""
+"""The built-in exports."""
 
 
 @cached
@@ -115,11 +115,11 @@ class _Span(NamedTuple):
 def to_chrome_trace(report: ReportData) -> str:
     """Return the run as a trace for Perfetto and chrome://tracing: calls inside their modules, one track per phase.
 
-    If memory was recorded, a counter has the live bytes of every call by kind, at their highest moment.
+    If memory was recorded, a counter shows the live bytes by kind at the peak of every call.
 
     Durations are the measured ones if time was measured (``measure_time=True``). A call that was not measured then
     takes one nanosecond, the smallest duration that viewers nest. If no time was measured, every call takes one
-    microsecond. The metadata of the trace state which is the case.
+    microsecond; the metadata of the trace says so.
 
     Source of the format: Trace Event Format, JSON object form, with complete (``X``), counter (``C``) and metadata
     (``M``) events.
@@ -200,7 +200,7 @@ def complete(report: ReportData) -> dict[str, Any]:
 
 
 def to_data(report: ReportData, columns: Sequence[str | Quantity] = (), indent: int | None = None) -> str:
-    """Return the report as JSON text, ``indent`` spaces per level; it has no columns, as they follow from the rest."""
+    """Return the report as JSON text, ``indent`` spaces per level; ``columns`` is ignored, as the data implies them."""
     from costcore.reports.json import to_json
 
     return to_json(complete(report), None, indent)
@@ -210,7 +210,7 @@ def to_data(report: ReportData, columns: Sequence[str | Quantity] = (), indent: 
 
 
 def call_facts(call: Call, entry: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the text of a viewer about a call: operator, costs, operands and attributes.
+    """Return the facts about a call for a viewer: operator, costs, operands and attributes.
 
     Args:
         call: the call.
@@ -465,7 +465,7 @@ def to_model_explorer(report: ReportData, column: str = "flops", keys: Keys | No
     for node, value in values.items():
         if is_symbolic(value):
             raise CostError(
-                f"{node}: {column} is symbolic ({as_text(value)}), which no color shows. "
+                f"{node}: {column} is symbolic ({as_text(value)}) and has no color. "
                 f"Substitute its dimensions first: {subs_call(report.symbols)}."
             )
     results = {node: {"value": value} for node, value in values.items()}

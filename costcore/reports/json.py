@@ -1,7 +1,7 @@
-"""Report files: a report in plain JSON types, and read back validated.
+"""Report files: a report in plain JSON types, and its validated reader.
 
-The form of each part is declared once, by combinators that write a value and read it back with its location in the file
-for errors. ``costcore/reports/report.schema.json`` describes the format for other programs.
+Each part declares its form by combinators, which both write a value and read it; errors state the location in the file.
+``costcore/reports/report.schema.json`` describes the format for other programs.
 """
 
 from __future__ import annotations
@@ -114,13 +114,13 @@ REQUIRED: Any = object()
 
 
 class Form(NamedTuple):
-    """How a value is written, and read.
+    """The form of a value in a file: its writer and its reader.
 
     Attributes:
         write: returns the value in plain JSON types.
-        read: returns the value from these, given their location in the file; raises a ``CostError`` if they are not in
-            this form.
-        is_plain: whether JSON has the value itself.
+        read: returns the value from plain JSON types, given their location in the file; raises a ``CostError`` if they
+            are not in this form.
+        is_plain: whether the value is its own JSON value.
     """
 
     write: Callable[[Any, Encoder], Any]
@@ -133,9 +133,9 @@ class Field(NamedTuple):
 
     Attributes:
         form: the form of its value.
-        absent: the value that a file without it has.
-        of: the attribute of the written object that it is, if that has another name; ``call.native`` for one of a part.
-        is_written: whether it is written even if it has the value ``absent``.
+        absent: the value if a file lacks the field.
+        of: the attribute of the written object, if its name differs from the key; ``call.native`` for a nested one.
+        is_written: whether it is written even if the value is ``absent``.
     """
 
     form: Form
@@ -145,7 +145,7 @@ class Field(NamedTuple):
 
 
 def plain(kind: type, expected: str) -> Form:
-    """Return the form of a value of exactly this type, which JSON has too; true is not an integer."""
+    """Return the form of a value of exactly this JSON type; a bool is not an integer."""
 
     def read(data: Any, where: str, decoder: Decoder) -> Any:
         if type(data) is not kind:
@@ -165,7 +165,7 @@ VALUE = Form(lambda value, encoder: encoder.value(value), lambda data, where, de
 
 
 def converted(form: Form, back: Callable[[Any, str, Decoder], Any], to: Callable[[Any], Any] | None = None) -> Form:
-    """Return the form of another object: ``to`` makes it of a value to write, ``back`` the value of what is read."""
+    """Return a form of converted values: ``to`` converts a value before writing, ``back`` after reading."""
 
     def read(data: Any, where: str, decoder: Decoder) -> Any:
         return back(form.read(data, where, decoder), where, decoder)
@@ -174,7 +174,7 @@ def converted(form: Form, back: Callable[[Any, str, Decoder], Any], to: Callable
 
 
 def checked(form: Form, check: Callable[[Any, Decoder], bool], expected: str, problem: str = "wrong value") -> Form:
-    """Return a form that refuses values which fail a check."""
+    """Return a form that rejects values that fail a check."""
 
     def read(value: Any, where: str, decoder: Decoder) -> Any:
         if not check(value, decoder):
@@ -303,7 +303,10 @@ def entry(make: Callable[..., Any], /, **fields: Form | Field) -> Form:
 
 
 def keyed(key: str, key_form: Form, form: Form, noun: str) -> Form:
-    """Return the form of a mapping as a list of objects: the fields of the value, after one with the key of a noun."""
+    """Return the form of a mapping as a list of objects: a field with the key, then the fields of the value.
+
+    ``noun`` names the keys in errors.
+    """
 
     def write(value: Mapping[Any, Any], encoder: Encoder) -> list[dict[str, Any]]:
         return [{key: name, **form.write(item, encoder)} for name, item in value.items()]
@@ -323,7 +326,7 @@ def keyed(key: str, key_form: Form, form: Form, noun: str) -> Form:
 
 
 def only(key: str, form: Form) -> Form:
-    """Return the form of an object with one field, the value."""
+    """Return the form of a value that is the only field of an object."""
     inside = entry(dict, **{key: form})
     return Form(
         lambda value, encoder: {key: form.write(value, encoder)},
@@ -332,7 +335,7 @@ def only(key: str, form: Form) -> Form:
 
 
 def reference(table: str) -> Form:
-    """Return the form of an object that is written once, in a table of the file: its index there."""
+    """Return the form of an object as its index in a table of the file, where it is written once."""
 
     def read(data: Any, where: str, decoder: Decoder) -> Any:
         found = decoder.tables[table]
@@ -347,7 +350,7 @@ def reference(table: str) -> Form:
 
 
 MOST_VALUES = 10_000_000
-"""The most values of a report; a call has twenty."""
+"""The maximum number of values of a report; a call has twenty."""
 
 MOST_DIGITS = len(str(1 << MOST_BITS))
 """The maximum number of digits of a number."""
@@ -433,7 +436,7 @@ def read(source: str | bytes | PathLike[str]) -> Contents:
 
 
 def _other_content(data: Any) -> str:
-    """Return what a JSON object without the schema of a report is, and what to do with it; empty if that is unknown."""
+    """Return what a JSON object that is no report is, and the fix; empty if unknown."""
     if not isinstance(data, dict) or data.get("schema") == SCHEMA:
         return ""
     schema = data.get("schema")
@@ -576,7 +579,7 @@ LAYER = converted(entry(Layer, op=TEXT, inputs=OPERANDS, outputs=many(TENSOR), a
 
 
 class SerializedCost(NamedTuple):
-    """A cost with its FLOPs, as files state them.
+    """A cost with its FLOPs, as in files.
 
     Attributes:
         flops: the FLOPs.
@@ -594,7 +597,7 @@ class SerializedCost(NamedTuple):
 
     @classmethod
     def of(cls, cost: Cost, fma_1flop: bool) -> SerializedCost:
-        """Return a cost as files state it."""
+        """Return the form of a cost for files."""
         operations = cost.flops if isinstance(cost.flops, Operations) else None
         return cls(flops_of(cost, fma_1flop), operations, *cost[1:])
 

@@ -61,7 +61,7 @@ class Request(NamedTuple):
 
 
 def request(kind: str | None, column: str | None, over: str | None, device: Any = None) -> Request:
-    """Return the plot that the arguments of ``plot`` ask for: ``plot("macs", over="seq")`` is a plot of sizes.
+    """Return the plot that the arguments of ``plot`` request: ``plot("macs", over="seq")`` is a plot of sizes.
 
     Raises:
         ValueError: if a name is unknown, or two arguments contradict each other.
@@ -171,7 +171,7 @@ TWO_LINES = 0.05
 """The minimum share of a module whose name and share have a line each if one is too short."""
 
 FOLDED_FROM = 3
-"""So many equal modules in a row are drawn as one."""
+"""The minimum number of consecutive equal modules that are drawn as one."""
 
 LEAST_LABELED = 0.022
 """Modules with a smaller share of the total have no name: it would not fit."""
@@ -181,10 +181,10 @@ class Box(NamedTuple):
     """A module as it is drawn.
 
     Attributes:
-        path, name: of the module, or of several equal ones.
-        first: the path of the module, or of the first of these.
+        path, name: of the module, or of several equal modules.
+        first: the path of the (first) module.
         depth: its level.
-        start, amount: the cost above it in the picture, and its own.
+        start, amount: the cost above it in the picture, and its own cost.
         is_leaf: whether nothing inside it is drawn.
     """
 
@@ -324,7 +324,7 @@ MOST_COUNTS = 8
 """The maximum number of dots with a count of equal calls: those with the most FLOPs together."""
 
 NEAR = 0.2
-"""Dots with counts are farther from each other, in decades."""
+"""The minimum distance of dots with counts, in decades."""
 
 MANY = 2000
 """The maximum number of vector dots; more are pixels, also in SVG and PDF files, to keep these small."""

@@ -1,4 +1,4 @@
-"""The report of a run: its tables, its files, and the views that analyses give of it."""
+"""The report of a run: its tables, files and analyses."""
 
 from __future__ import annotations
 
@@ -245,11 +245,11 @@ class Report(ReportFiles, Result):
         """Write a table with one row per counted call in torchstat's format; arguments as for :meth:`show_report`.
 
         ``madd`` is FLOPs with a fused multiply-add counted as two, ``flops_fma1`` FLOPs with a fused multiply-add
-        counted as one; under another convention both are what it counts. ``memory`` is the size of the outputs in
-        bytes, 0 for views. If time was measured, the default columns include it.
+        counted as one; under another convention, both are its count. ``memory`` is the size of the outputs in bytes, 0
+        for views. If time was measured, the default columns include it.
         """
         measured = ("seconds", "seconds%") if "seconds" in self.ledger.total else ()
-        doubled = ("madd",) if self.trace.run.unit != FLOPS else ()  # conventions have one price of a multiply-add
+        doubled = ("madd",) if self.trace.run.unit != FLOPS else ()  # conventions count a multiply-add in one way
         default = (*(key for key in LayerColumns.DEFAULT if key not in doubled), *measured)
         builder = TableBuilder(self.ledger, LAYERS, default if columns is None else columns, sort)
         return self._table(builder, builder.rows(self._rows_by_call(), top, "module"))
@@ -320,12 +320,12 @@ class Report(ReportFiles, Result):
         """Return this report as another tool or convention counts it: ``report.under("fvcore").total``.
 
         Args:
-            convention: a name (:func:`costcore.conventions` lists them), or the path of a TOML file with rules.
+            convention: its name (:func:`costcore.conventions` lists them), or the path of a TOML file with rules.
 
         Raises:
             TypeError: if ``convention`` is neither a name nor a path.
             ValueError: if there is no convention of that name.
-            CostError: if it needs what the capture does not know, such as the modules of PyTorch for an ONNX model.
+            CostError: if the capture lacks data that it needs, such as the modules of PyTorch for an ONNX model.
         """
         view: View = self.analysis("conventions", convention=convention)
         return view
@@ -364,8 +364,8 @@ class Report(ReportFiles, Result):
                 ``costcore/analyses/devices/links.toml``, such as ``"nvlink4"``, or
                 ``{"gbs": 25, "latency_us": 5}``; for a mesh, a dict of these by dimension,
                 ``{"tp": "nvlink4", "dp": "infiniband-ndr"}``.
-            bound: ``least``, which nothing can undercut, or ``observed``, the larger one that no kernel undercut which
-                was seen on the device.
+            bound: ``least``, a strict lower bound, or ``observed``, a larger one below which no kernel was observed on
+                the device.
 
         Raises:
             TypeError, ValueError: if an argument is invalid, or there is no device of that name.
@@ -376,7 +376,7 @@ class Report(ReportFiles, Result):
         return times
 
     def with_profile(self, profile: ReportData | str | PathLike[str]) -> Report:
-        """Return this report with the times of the trace of a profiler, so that all tables and figures have them.
+        """Return this report with the times of a profiler trace, for all tables and figures.
 
         ::
 
@@ -384,13 +384,13 @@ class Report(ReportFiles, Result):
             report.table("module", columns=["seconds", "achieved_flops", "lost_seconds@l4"], sort="seconds").show()
 
         Args:
-            profile: the report of a trace of the same model. Calls take the times of those with the same phase, module,
-                operator and shapes, in the same order. For the report of a graph, the file with the times that its
-                runtime measured of the nodes: ONNX Runtime, TensorRT, OpenVINO.
+            profile: the report of a trace of the same model. Calls are matched by phase, module, operator and shapes,
+                in order. For the report of a graph: the profile that its runtime wrote (ONNX Runtime, TensorRT,
+                OpenVINO).
 
         Raises:
             TypeError: if it is neither.
-            CostError: if it has no times or cannot be read, or no call of the two is the same.
+            CostError: if it has no times or cannot be read, or no call matches.
         """
         from costcore.analyses.measured.join import run_with
 
@@ -402,7 +402,7 @@ class Report(ReportFiles, Result):
         device: str | PathLike[str] | Device | None = None,
         bound: str = "least",
     ) -> Measured:
-        """Return where the time of the run goes: measured time beside the bound of calls, other work, and idle time.
+        """Return where the time of the run goes: measured time and bound of calls, other work, and idle time.
 
         ::
 
@@ -411,15 +411,14 @@ class Report(ReportFiles, Result):
             estimate(net, (8, 3, 224, 224)).measured(step).table("module").show()
 
         Args:
-            profile: whose times the calls of this report take, as for :meth:`with_profile`. Default: this report, which
-                is itself that of a trace.
-            device: whose bounds they are compared with, as for :meth:`time`. Default: the one that the trace names, if
-                there is a file of it.
+            profile: the source of the times, as for :meth:`with_profile`. Default: this report, if it is of a trace.
+            device: the device of the bounds, as for :meth:`time`. Default: the device that the trace names, if there is
+                a file of it.
             bound: ``least`` or ``observed``, as for :meth:`time`.
 
         Raises:
             TypeError, ValueError: if an argument is invalid, or there is no device of that name.
-            CostError: if nothing was measured, if no call of the two is the same, or if sizes are symbolic.
+            CostError: if nothing was measured, if no call matches, or if sizes are symbolic.
         """
         measured: Measured = self.analysis("measured", profile=profile, device=device, bound=bound)
         return measured
@@ -431,8 +430,9 @@ class Report(ReportFiles, Result):
 
             print(estimate(net, (1, 3, 224, 224)).kernels(net, (1, 3, 224, 224)))
 
-        TorchInductor states them before it writes code: no weights are needed, and nothing runs. It compiles for the
-        device of the model; without weights, for a CPU. To ``torch.compile``, this is a use of the model like another.
+        They are read from TorchInductor's scheduler before it writes code: no weights are needed, and nothing runs. It
+        compiles for the device of the model; without weights, for a CPU. The call counts as a use of the model for
+        ``torch.compile``.
 
         Args:
             model: the model of this report, compiled or not.
@@ -441,7 +441,7 @@ class Report(ReportFiles, Result):
         Raises:
             TypeError, ValueError: if the inputs are invalid.
             CostError: if this report has more than a forward pass, if the model cannot be compiled, or if this release
-                of PyTorch states its kernels in another way.
+                of PyTorch has another scheduler.
         """
         kernels: Kernels = self.analysis("kernels", model=model, inputs=inputs)
         return kernels
@@ -501,7 +501,7 @@ class Report(ReportFiles, Result):
         return picture
 
     def fused(self, fusion: str = "pointwise") -> FusedView:
-        """Return this report with the bytes that are left after a compiler fused its calls.
+        """Return this report with the bytes that remain after a compiler fused its calls.
 
         FLOPs do not change. ``report.fused("compiler").show_report(mode="md")`` lists the groups, each of which runs as
         one kernel; all other tables and files have the bytes after fusion.
@@ -541,7 +541,7 @@ class Report(ReportFiles, Result):
     def show_arena(self, **options: Any) -> Table:
         """Write a table of the values of an inference run with their place in memory, the largest first.
 
-        Below the table are the figures of :meth:`arena`: flash, peak SRAM, and the least of all orders. ``align``,
+        Below the table are the figures of :meth:`arena`: flash, peak SRAM, and the minimum over all orders. ``align``,
         ``inplace`` and ``count_inputs`` are as for :meth:`arena`, all other arguments as for :meth:`show_report`.
         """
         return self._view("arena", options)

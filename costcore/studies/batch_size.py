@@ -262,7 +262,7 @@ class Accumulation(Result):
         micro_batch: samples per forward and backward pass; 0 if one sample does not fit.
         steps: passes per step of the optimizer in each replica; 0 if one sample does not fit.
         last: samples of the last pass, at most ``micro_batch``.
-        even: the smallest micro-batch that takes as many passes: with it they are as equal as possible.
+        even: the smallest micro-batch with the same number of passes, which makes them as equal as possible.
         peak: the peak of a micro-batch in bytes. From the second pass on, the gradients of the earlier ones are alive.
         limit: the terms of the limit.
         notes: assumptions, and layers that couple the samples of a batch.
@@ -702,7 +702,7 @@ def _recomputed(report: Report) -> float:
 
 
 MOMENTS = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
-"""How many numbers an optimizer keeps per parameter."""
+"""The number of values that an optimizer keeps per parameter."""
 
 STATE = ("parameter", "gradient", "optimizer")
 """The kinds of blocks in the rule."""

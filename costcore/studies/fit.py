@@ -1,7 +1,7 @@
 """Check whether a model fits a device, and what would make it fit.
 
-The memory of a PyTorch run is recorded; the values of an inference file are placed in an arena. If a memory is
-exceeded, each suggestion (smaller batch, checkpointing, bfloat16, sharding, int8, …) is captured again and measured.
+The memory of a PyTorch run is recorded; the values of an inference file are placed in an arena. If the model does not
+fit, it is captured again with each suggestion (smaller batch, checkpointing, bfloat16, sharding, int8, …).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from costcore.trace.trace import Trace, has_names, with_tensors
 
 
 STATES = {"parameter": "weights", "gradient": "gradients", "optimizer": "optimizer states"}
-"""The kinds of memory that a training step keeps, in words."""
+"""The names of the memory blocks that persist between training steps, by kind."""
 
 MIXED = {"precision": "bfloat16"}
 """The usual recipe for weights of 16 bits: float32 copies in the optimizer (Micikevicius et al., arXiv:1710.03740)."""
@@ -182,14 +182,13 @@ def fit(
     The memory of a PyTorch model is recorded (:attr:`costcore.Report.memory`): it fits if ``peak * (1 + fragmentation)
     + workspace + context`` is at most the memory. On an NVIDIA device the peak is the minimum memory with which
     PyTorch's caching allocator runs. For files, and for targets with SRAM and flash, the values of an inference are
-    placed (:meth:`costcore.Report.arena`): SRAM is the layout that was found, flash the weights, or the file if its
-    runtime keeps it whole (TensorFlow Lite), and a target with one
-    memory takes both.
+    placed (:meth:`costcore.Report.arena`): SRAM holds the layout that was found, and flash the weights, or the whole
+    file if its runtime keeps it (TensorFlow Lite). A target with one memory holds both.
 
     Args:
         model: a model as :func:`costcore.estimate` takes it, or a report.
-        inputs: its inputs. If a dimension has a name, ``("batch", 3, 224, 224)``, the largest batch that fits is found,
-            and a model fits if one sample does (PyTorch).
+        inputs: its inputs. If a dimension has a name, ``("batch", 3, 224, 224)``, the largest batch that fits is found;
+            the model fits if a batch of one does (PyTorch).
         target: ``"24 GB"``, ``"256 KB sram, 1 MB flash"``, ``"sram=256KB,flash=1MB"``, a device, its name or an alias
             such as ``"h100"``.
         train: whether a training step is run, instead of inference; an optimizer or a loss implies it (PyTorch).
@@ -218,7 +217,7 @@ def fit(
     is_code = _records(model) and not aim.is_divided
     if given["backward"] and not is_code and not isinstance(model, Report):
         return FitResult(None, aim, {}, NO_TRAINING)
-    given = {key: value for key, value in given.items() if value or key in options}  # few frontends have all of them
+    given = {key: value for key, value in given.items() if value or key in options}  # not every frontend has all
     assumed = CONTEXT if (aim.device.kind == "gpu" if aim.device else is_code) else 0
     limit = None
     if not aim.is_divided:
@@ -295,7 +294,7 @@ def _verdict(attempts: Attempts, report: Report, needs: Needs, tries: bool) -> F
         notes += _dtypes(report, attempts.options.get("precision") == MIXED["precision"])
     notes += dict.fromkeys(f"assumed: {assumption.what}" for assumption in report.assumptions)
     notes += [f"limit: {target.read}"] * bool(target.read and not attempts.limit)
-    notes += _in_powers_of_two(needs, target)
+    notes += _binary_note(needs, target)
     return FitResult(
         fits=not over,
         target=target,
@@ -311,7 +310,7 @@ def _verdict(attempts: Attempts, report: Report, needs: Needs, tries: bool) -> F
 
 
 def _main_dtypes(report: Report) -> dict[str, str]:
-    # By bytes, so that a few float32 norms in a bfloat16 model do not count.
+    # The dtype with most bytes: a few float32 norms do not make a bfloat16 model float32.
     sizes: dict[str, Counter[str]] = {}
     records = report.trace.records
     for block in report.memory.ledger.blocks if report.memory is not None else ():
@@ -335,7 +334,7 @@ def _dtypes(report: Report, is_mixed: bool) -> Iterator[str]:
         yield f"{each}{': mixed precision, with float32 copies of the weights' if is_mixed else ''}"
 
 
-def _in_powers_of_two(needs: Needs, target: Target) -> Iterator[str]:
+def _binary_note(needs: Needs, target: Target) -> Iterator[str]:
     # Vendors of boards write KB for 1024 bytes, those of GPUs GB for 1024**3.
     if target.binary and bool(needs.excess(target)) != bool(needs.excess(replace(target, memories=target.binary))):
         again = re.sub(r"([KMGTkmgt])[Bb]\b", r"\1iB", target.name)
@@ -379,7 +378,7 @@ LEAST_SAVING = 0.01
 """A suggestion that saves less is dropped unless it is enough: int8 on a quantized model saves only a few scales."""
 
 STEP = 8
-"""The difference between the heights of images that are tried."""
+"""The step between the heights of images that are tried, in pixels."""
 
 MOST_DOUBLINGS = 6
 """Parameters are sharded over at most 2**6 devices."""
@@ -387,7 +386,7 @@ MOST_DOUBLINGS = 6
 
 @dataclass(frozen=True)
 class Suggestion:
-    """One way to need less memory.
+    """A change that lowers the memory needs.
 
     Attributes:
         name: ``batch``, ``image``, ``checkpoint``, ``bfloat16``, ``autocast``, ``fully_sharded``, several of these
@@ -412,7 +411,7 @@ class Suggestion:
 
 
 def suggestions(attempts: Attempts, report: Report) -> list[Suggestion]:
-    """Return the suggestions for a run, also failed ones: fitting ones first, then by needs.
+    """Return the suggestions for a run, failed ones included: fitting ones first, then by needs.
 
     Args:
         attempts: captures of the model.
@@ -486,7 +485,7 @@ class _Suggestions:
             *({"inplace": True}, lambda: Arena(small, align, inplace=True).in_best_order()),
         )
 
-    def _made(self, name: str, what: str, options: Mapping[str, Any], needs: Needs) -> Iterator[Suggestion]:
+    def _if_it_helps(self, name: str, what: str, options: Mapping[str, Any], needs: Needs) -> Iterator[Suggestion]:
         before, over = self._needs.amounts, self._needs.excess(self._attempts.target)
         is_enough = not needs.excess(self._attempts.target)
         # A saving below LEAST_SAVING is a rounding of the figures.
@@ -501,12 +500,12 @@ class _Suggestions:
         except (CostError, TypeError, ValueError) as error:
             yield Suggestion(name, what, {}, False, options, str(error))
         else:
-            yield from self._made(name, what, options, needs)
+            yield from self._if_it_helps(name, what, options, needs)
 
     def _placed(
         self, name: str, what: str, options: Mapping[str, Any], make: Callable[[], Arena]
     ) -> Iterator[Suggestion]:
-        yield from self._made(name, what, options, self._attempts.needs(self._report, make()))
+        yield from self._if_it_helps(name, what, options, self._attempts.needs(self._report, make()))
 
     def _checkpointing(self) -> Iterator[Suggestion]:
         counts = repeated_classes(self._report)
@@ -543,7 +542,7 @@ class _Suggestions:
         except CostError:  # the inputs have no batch dimension after all, or the model needs this one
             return
         if found is not None:
-            yield from self._made("batch", f"a batch of {found[0]}", {"batch": found[0]}, found[1])
+            yield from self._if_it_helps("batch", f"a batch of {found[0]}", {"batch": found[0]}, found[1])
 
     def _largest_of_code(self, batch: int) -> tuple[int, Needs] | None:
         attempts = self._attempts
@@ -590,7 +589,7 @@ class _Suggestions:
             return
         if low:
             what = f"an image of {shape[2]} x {shape[3]}, which the model must be trained for"
-            yield from self._made("image", what, {"inputs": shape}, best)
+            yield from self._if_it_helps("image", what, {"inputs": shape}, best)
 
 
 def _devices(suggestion: Suggestion) -> int:
@@ -642,11 +641,11 @@ class Attempts:
 
     @property
     def can_capture(self) -> bool:
-        """Whether the model can be captured in another way."""
+        """Whether the model can be captured with other inputs or options; a report cannot."""
         return not isinstance(self.model, Report)
 
     def takes(self, options: Iterable[str]) -> bool:
-        """Return whether the model can be captured with these options: the code of a model, but not a file."""
+        """Return whether the frontend of the model has these options; frontends of files lack most."""
         return set(options) <= set(frontend_of(self.model).model_options)
 
     def report(self, inputs: Any = None, **changes: Any) -> Report:
@@ -663,13 +662,13 @@ class Attempts:
             return self.model
         recorded = {"memory": True} if self.records else {}
         with warnings.catch_warnings():
-            # on operators without a formula, whose memory is known, and on attempts with changed options
+            # Operators without a formula have a known memory; attempts with changed options may fail.
             warnings.simplefilter("ignore", Warning if changes else CostWarning)
             given = self.inputs if inputs is None else inputs
             return estimate(self.model, given, **{**self.options, **recorded, **changes})
 
     def arena(self, report: Report) -> Arena:
-        """Return the values of an inference, placed.
+        """Return the arena of an inference.
 
         Raises:
             ArenaError: if the run has a backward pass, or if lifetimes of values are unknown.
@@ -711,8 +710,8 @@ class Target:
         name: its name.
         memories: bytes by memory, names of :data:`MEMORIES`; empty if the memory of a device is unknown.
         device: the device, if it is known.
-        binary: the memories if KB, MB and GB are powers of 1024; empty if none has such a unit.
-        read: how such sizes were read, ``sram 256 KB = 256,000 B, 256 KiB = 262,144 B``.
+        binary: the memories with KB, MB and GB read as powers of 1024; empty without such units.
+        read: how sizes with such units were read, ``sram 256 KB = 256,000 B, 256 KiB = 262,144 B``.
     """
 
     name: str
@@ -723,7 +722,7 @@ class Target:
 
     @property
     def is_divided(self) -> bool:
-        """Whether values and weights have separate memories."""
+        """Whether values (SRAM) and weights (flash) have separate memories."""
         return "memory" not in self.memories and bool(self.memories)
 
 
@@ -739,7 +738,7 @@ def target_of(target: object) -> Target:
             ``"sram=256KB,flash=1MB"`` or a mapping; a device, its name, an alias, or the path of a TOML file.
 
     Raises:
-        TypeError, ValueError: if it is anything else; the message has the forms.
+        TypeError, ValueError: if it is anything else; the message lists the forms.
         CostError, OSError: if the file of a device cannot be read.
     """
     if isinstance(target, Target):
@@ -763,7 +762,9 @@ def target_of(target: object) -> Target:
         raise ValueError(f"target {target} is {int(target):,} bytes. Did you mean {(near or [f'{target} GB'])[0]!r}?")
     if re.match(r"\s*[0-9]", target):
         memory = {"memory": parse_bytes(target, "target")}
-        return Target(target.strip(), memory, binary={"memory": _binary(target)} if in_thousands(target) else {})
+        return Target(
+            target.strip(), memory, binary={"memory": _in_powers_of_1024(target)} if in_thousands(target) else {}
+        )
     try:
         return _of_device(find_device(target))
     except CostError:  # of a file
@@ -787,7 +788,7 @@ def _divided(name: str, amounts: object) -> Target:
         if memory in found:
             raise ValueError(f"target {name!r} states {memory} twice")
         found[memory] = parse_bytes(amount, memory)
-        binary[memory] = _binary(amount)
+        binary[memory] = _in_powers_of_1024(amount)
         if how := in_thousands(amount):
             read.append(f"{memory} {how}")
     if not found or (len(found) > 1 and "memory" in found):
@@ -795,7 +796,7 @@ def _divided(name: str, amounts: object) -> Target:
     return Target(name, found, binary=binary if binary != found else {}, read="; ".join(read))
 
 
-def _binary(amount: object) -> int:
+def _in_powers_of_1024(amount: object) -> int:
     typed = amount.upper().replace("IB", "iB").strip() if isinstance(amount, str) else amount
     return parse_bytes(re.sub(r"([KMGT])B$", r"\1iB", typed) if isinstance(typed, str) else typed, "size")
 
@@ -876,14 +877,14 @@ def _where(report: Report, arena: Arena) -> str:
 
 
 BIAS = "b"
-"""The operand name of biases, which stay integers of 32 bits: products of 8-bit numbers are added to them."""
+"""The operand name of biases. They are int32, as the accumulators of int8 products."""
 
 
 def quantized(trace: Trace) -> Trace:
-    """Return an inference with int8 weights and values, and int32 biases, as in TensorFlow Lite.
+    """Return a trace with int8 weights and values, and int32 biases, as in TensorFlow Lite.
 
-    Scales and zero points are not counted. Quantization operators do not appear: a runtime fuses them. Only memory
-    changes: costs stay as they are.
+    Scales and zero points are not counted. No quantization operators are added, because a runtime fuses them. Only
+    sizes of tensors change, not costs.
 
     Source: Jacob et al. 2018, arXiv:1712.05877, section 2.4.
     """
@@ -901,7 +902,7 @@ def quantized(trace: Trace) -> Trace:
 
 
 def is_quantized(trace: Trace) -> bool:
-    """Return whether products run on integers already; only inputs, results and scales may be real."""
+    """Return whether products run on integers already, as in a quantized graph."""
     return any(call.layer.op.startswith("quantized_") for call in trace.calls)
 
 

@@ -185,8 +185,8 @@ class MFUMeter(Readings):
         window: number of steps in :attr:`last` and the rates of the meter.
         loss: returns the loss from the output of the model, if not all floating-point outputs have a backward pass;
             default: the output named ``loss``, else their sum.
-        compiled: whether the loop calls something compiled that calls ``model``; not necessary if ``model`` is what
-            ``torch.compile`` returned. A step takes 3 µs longer then.
+        compiled: whether the loop calls a compiled function that calls ``model``, which costs 3 µs per step; not needed
+            if ``model`` is the result of ``torch.compile``.
         counted: ``"copy"``: before a step runs; ``"run"``: while it runs. Default: on a copy if the model allows it.
 
     Raises:
@@ -485,7 +485,7 @@ class RunCounts:
         return self._hook is not None
 
     def add(self, key: Key) -> None:
-        """Note that a pass begins in the running step, and count the rest of the step if it is new."""
+        """Record the start of a pass in the running step; count the rest of the step if it is new."""
         self._sequence += (key,)
         # A hook cannot record passes that ran before it: counting begins with the first pass of a step, or not at all.
         is_new = key in self._missed or (key,) not in self._beginnings

@@ -1,6 +1,6 @@
-"""Ways to run a distributed training step, and the figures of one rank of each.
+"""Setups of a distributed training step, and the figures of one rank of each.
 
-Ways are meshes, stages of ZeRO and schedules of pipelines, with their arithmetic. One rank is captured with three and
+A setup is a mesh, a stage of ZeRO and a pipeline schedule, with their arithmetic. One rank is captured with three and
 with four blocks; memory, bytes sent and time of all blocks follow linearly.
 """
 
@@ -35,7 +35,7 @@ class Mesh(NamedTuple):
         tp: devices that share every block.
         pp: stages of a pipeline, with equal numbers of blocks, or fewer in the last one.
         cp: devices that share every sequence.
-        ep: how many of the ``dp * fsdp * cp`` devices divide the experts among them. It adds no devices.
+        ep: the number of devices that divide the experts, a part of ``dp * fsdp * cp``. It adds no devices.
     """
 
     dp: int = 1
@@ -104,8 +104,8 @@ class Schedule(NamedTuple):
     def bubble(self, stages: int, n_micro_batches: int, recomputes: bool = False) -> float:
         """Return the bubble: idle time of stages over the time of all passes.
 
-        A forward pass, the gradients of inputs and the gradients of weights are taken to need equal time; the
-        recomputation counts toward the gradients of inputs.
+        The forward pass, the gradients of inputs and the gradients of weights are assumed to take equal time;
+        recomputation takes as long as a forward pass, before the gradients of inputs.
 
         Args:
             stages: the number of stages.
@@ -141,7 +141,7 @@ within a node, with replication among nodes.
 """
 
 SYNCS = ("last", "each")
-"""At which micro-batches of a step gradients are reduced."""
+"""The micro-batches of a step after which gradients are reduced."""
 
 OFFLOADS = ("activations", "optimizer")
 """What host memory can hold: saved activations of blocks, or optimizer state, with ``step()`` on the CPU."""
@@ -184,11 +184,11 @@ class Setup(NamedTuple):
     gradients: str | None = None
 
     def __str__(self) -> str:
-        ways = [f"zero={self.zero}"] if self.zero in (1, 2) else []
-        ways += [str(self.schedule)] if self.schedule != Schedule() else []
-        ways += ["sp"] if self.sequence_parallel else []
-        ways += [f"offload={each}" for each in self.offload]
-        return " ".join([str(self.mesh), *ways])
+        options = [f"zero={self.zero}"] if self.zero in (1, 2) else []
+        options += [str(self.schedule)] if self.schedule != Schedule() else []
+        options += ["sp"] if self.sequence_parallel else []
+        options += [f"offload={each}" for each in self.offload]
+        return " ".join([str(self.mesh), *options])
 
     @property
     def accumulates(self) -> bool:
@@ -223,8 +223,8 @@ class Choices(NamedTuple):
         precisions: the precisions.
         zero: stages of ZeRO; meshes with ``fsdp`` have 3 in any case.
         schedules: schedules of pipelines.
-        sync: in which passes gradients are reduced; None for ``"last"``, but ``"each"`` of ZeRO-3, as is usual. ZeRO-2
-            holds parts of gradients only, and reduces them in each.
+        sync: in which passes gradients are reduced; None for ``"each"`` with ZeRO-3, else ``"last"``. ZeRO-2 always
+            uses ``"each"``, because it keeps only shards of gradients.
         sequence_parallel: whether sequence parallelism is used; meshes without ``tp`` have none in any case.
         offloads: subsets of :data:`OFFLOADS`.
         gradients: dtype of gradients; None for that of the weights.
@@ -285,7 +285,8 @@ class Divisible(NamedTuple):
 def meshes(devices: int, per_node: int, model: Divisible, zero: Sequence[int | str] = (0, 3)) -> Iterator[Mesh]:
     """Yield the meshes to try: tensor parallelism within a node, with a pipeline and replicas, or with FSDP.
 
-    Experts are divided over data-parallel ranks, sequences only if each device keeps :data:`LEAST_TOKENS` of them.
+    Experts are divided over data-parallel ranks. Sequences are divided only if each device keeps :data:`LEAST_TOKENS`
+    tokens.
 
     Args:
         devices: the number of devices.
@@ -303,7 +304,7 @@ def meshes(devices: int, per_node: int, model: Divisible, zero: Sequence[int | s
                 if cp > 1 and (cp * LEAST_TOKENS > model.tokens or model.tokens % cp):
                     continue
                 mesh, replicas = Mesh(tp=tp, pp=pp, cp=cp), devices // tp // pp // cp
-                for dp, fsdp in _copies(replicas, max(per_node // tp, 1), pp, zero):
+                for dp, fsdp in _data_parallel(replicas, max(per_node // tp, 1), pp, zero):
                     yield from _with_experts(mesh._replace(dp=dp, fsdp=fsdp), model.experts)
 
 
@@ -312,18 +313,18 @@ def _idle_stages(blocks: int, pp: int) -> int:
     return pp - ceil(blocks / ceil(blocks / pp)) if blocks else 0
 
 
-def _copies(replicas: int, near: int, pp: int, zero: Sequence[int | str]) -> Iterator[tuple[int, int]]:
-    # Pairs of dp and fsdp.
+def _data_parallel(replicas: int, per_node: int, pp: int, zero: Sequence[int | str]) -> Iterator[tuple[int, int]]:
+    # Pairs of dp and fsdp; per_node replicas share a node.
     if replicas == 1 or {0, 1, 2} & {*zero}:
         yield replicas, 1
     if replicas > 1 and pp == 1 and 3 in zero:
         yield 1, replicas
-    if pp == 1 and "hybrid" in zero and 1 < near < replicas and replicas % near == 0:
-        yield replicas // near, near
+    if pp == 1 and "hybrid" in zero and 1 < per_node < replicas and replicas % per_node == 0:
+        yield replicas // per_node, per_node
 
 
 def _with_experts(mesh: Mesh, experts: int) -> Iterator[Mesh]:
-    # Experts are divided over devices that shard together, if any do.
+    # Experts are divided over FSDP ranks, or over replicas if there is no FSDP, times cp.
     for ep in _divisors((mesh.fsdp if mesh.fsdp > 1 else mesh.dp) * mesh.cp) if experts else [1]:
         if experts % ep == 0 and divides(mesh.cp, ep):
             yield mesh._replace(ep=ep)
@@ -357,11 +358,11 @@ LINEAR = ("linear", "matmul", "grouped_matmul", "grouped_matmul_backward")
 
 
 class Cut(NamedTuple):
-    """What a device need not hold of a captured rank.
+    """The shares of a captured rank's memory that a device does not hold.
 
     Attributes:
-        gradients: the share of gradients that other devices hold; negative if they are wider than captured.
-        saved: the share of what autograd saves in blocks that is elsewhere.
+        gradients: the share of gradients on other devices; negative if gradients are wider than captured.
+        saved: the share of the activations saved in blocks that is on other devices or on the host.
     """
 
     gradients: float = 0.0
@@ -376,7 +377,7 @@ class Live(NamedTuple):
     saved: float
 
     def after(self, cut: Cut) -> float:
-        """Return the bytes that remain."""
+        """Return the bytes that remain on the device."""
         return self.total - cut.gradients * self.gradients - cut.saved * self.saved
 
 
@@ -393,12 +394,12 @@ class RankCosts(NamedTuple):
         sent: bytes that the pass sends.
         binds: the minimum time of the pass by bottleneck.
         parameters: the number of parameters of the rank.
-        expert_parameters: the number of them in experts, before sharding.
+        expert_parameters: the number of parameters in experts, before sharding.
         state: bytes of optimizer state.
         step_bytes: bytes that a step of the optimizer needs in addition.
-        linear: the number of parameters that products multiply in blocks, once gathered.
-        ends: of the parameters that only :data:`ENDS` of the model use, the ``number`` and the bytes of ``weights``,
-            ``gradients`` and ``state``, by end.
+        linear: the number of weights of linear layers in blocks, after gathering.
+        ends: figures of the parameters that only one of :data:`ENDS` uses, by end and figure: their ``number``, and the
+            bytes of ``weights``, ``gradients`` and ``state``.
     """
 
     peaks: Mapping[tuple[str, str], float]
@@ -434,16 +435,16 @@ class RankCosts(NamedTuple):
         """Return the peak memory of the rank.
 
         Args:
-            block: bytes that autograd saves in its blocks in one pass.
-            waiting: the number of further passes that are kept.
+            block: bytes that autograd saves in the blocks of the rank in one pass.
+            waiting: the number of further passes whose activations it keeps.
             share: the share of the optimizer state that it holds.
         """
-        most = max(self.peaks.values()) + waiting * block
-        return ceil(max(most, self.end + share * self.step_bytes) + share * self.state)
+        in_pass = max(self.peaks.values()) + waiting * block
+        return ceil(max(in_pass, self.end + share * self.step_bytes) + share * self.state)
 
     @staticmethod
     def sum_of(ranks: Sequence[tuple[float, RankCosts]]) -> RankCosts:
-        """Return the sum of figures, each times a factor."""
+        """Return the weighted sum of figures, from pairs of a factor and a rank."""
 
         def added(values: Sequence[Any]) -> Any:
             if isinstance(values[0], Mapping):
@@ -458,8 +459,8 @@ class BlockCosts(NamedTuple):
     """Some blocks of a rank, without the rest of the model.
 
     Attributes:
-        saved: bytes that autograd keeps of them.
-        largest: the most that it keeps of one of them.
+        saved: bytes that autograd saves in them.
+        largest: the maximum bytes that it saves in one block.
         seconds: the minimum time of a pass.
     """
 
@@ -472,9 +473,9 @@ class Captured(NamedTuple):
     """A captured rank.
 
     Attributes:
-        rank: its figures; without any peaks.
-        points: what may be alive at its peaks, by phase and scope.
-        end: what is alive after the pass.
+        rank: its figures; :attr:`RankCosts.peaks` and ``end`` are not set.
+        points: the candidates for its peaks, by phase and scope.
+        end: the bytes alive after the pass.
     """
 
     rank: RankCosts
@@ -482,7 +483,7 @@ class Captured(NamedTuple):
     end: Live
 
     def after(self, cut: Cut) -> RankCosts:
-        """Return the figures without what the rank need not hold."""
+        """Return the figures with peaks, without the bytes that other devices hold."""
         peaks = {scope: max(point.after(cut) for point in points) for scope, points in self.points.items()}
         return self.rank._replace(peaks=peaks, end=self.end.after(cut))
 
@@ -541,7 +542,7 @@ class RankCaptures:
         Args:
             setup: how the step runs.
             kinds: the kind of each block.
-            cut: what the rank need not hold.
+            cut: the shares of memory that the rank does not hold.
             exactly: whether to capture all blocks. Times are extrapolated even then.
 
         Raises:
@@ -565,7 +566,7 @@ class RankCaptures:
         return BlockCosts(next(sums), max(saved.values()), next(sums))
 
     def step_of(self, setup: Setup, kinds: Sequence[int]) -> RankCosts:
-        """Return what does not depend on the pass: parameters and the step of the optimizer."""
+        """Return figures of which parameters and the step of the optimizer are valid, whatever the pass."""
         return self._on_lines(kinds, lambda kinds: self._step(setup, kinds).rank)
 
     @staticmethod
@@ -573,7 +574,7 @@ class RankCaptures:
         few, more = DEPTHS
         counts = Counter(kinds)
         ((most, _),) = counts.most_common(1)
-        # A model of few blocks, plus what every further block of each kind adds.
+        # A model with few blocks, plus the increment of every further block.
         terms = [(1.0, capture((most,) * few))]
         for kind, number in counts.items():
             share = (number - (few if kind == most else 0)) / (more - few)
@@ -652,7 +653,7 @@ class RankCaptures:
         ratio = wide / narrow
 
         def seconds(group: GroupTime) -> float:
-            # Operands of one byte instead of two: no kernel reads or writes less than half.
+            # Operands of one byte instead of two: at best, a kernel reads and writes half the bytes.
             if not any(_is_linear(call.layer) and _is_inside(call.module, blocks) for call in group.calls):
                 return group.bound_seconds
             scales = {"matrix": ratio, "dram": 0.5, "cache": 0.5}
@@ -666,7 +667,7 @@ def _bound_seconds(group: GroupTime) -> float:
 
 
 def _is_linear(layer: Layer) -> bool:
-    # Products with weights, and their gradients, of rows that may have several axes: attention has one for heads.
+    # Products with weights, and their gradients. Products of attention have a fourth axis, for heads.
     return layer.op in LINEAR and all(len(tensor.shape) <= 3 for tensor in layer.inputs.values())
 
 
@@ -681,7 +682,7 @@ def _linear_parameters(report: Report, blocks: Sequence[str]) -> float:
 
 
 def _ends(report: Report, blocks: Sequence[str]) -> dict[tuple[str, str], float]:
-    # Parameters of modules that run before the blocks, or after them; those of both, as tied weights, are of no end.
+    # Parameters of modules that run before the blocks, or after them; tied weights belong to neither end.
     assert report.memory is not None
     calls = [call for call in report.trace.calls if call.phase == "forward"]
     inside = [i for i, call in enumerate(calls) if _is_inside(call.module, blocks)]
@@ -734,7 +735,7 @@ def scopes_of(module: str, blocks: Sequence[str]) -> list[str]:
 def _live(
     report: Report, blocks: Sequence[str], state: float
 ) -> tuple[dict[tuple[str, str], Sequence[Live]], Live, float]:
-    # What is alive in the calls of each scope of the pass and at its end, and the most of the optimizer.
+    # Bytes alive in each scope of the pass, at its end, and the maximum during the step of the optimizer.
     assert report.memory is not None
     calls, memory = report.trace.calls, report.memory
     inside = [_is_inside(call.module, blocks) for call in calls]
@@ -756,7 +757,7 @@ def _live(
 
 
 def _saved(ledger: MemoryLedger) -> MemoryLedger:
-    # What autograd saves. Keys and values that a model also returns in a cache are some of it.
+    # Saved by autograd. Keys and values that a model also returns in a cache have the kind "cached".
     blocks = (each for each in ledger.blocks if each.kind in ("saved", "cached") and each.call >= 0)
     return ledger._replace(blocks=tuple(blocks))
 
@@ -765,7 +766,7 @@ _CORNERS = [*product((Cut().gradients, 1.0), (Cut().saved, 1.0))]
 
 
 def highest(points: Iterable[Live]) -> list[Live]:
-    """Return the points of which one is the maximum, whatever share of gradients and saved bytes is cut."""
+    """Return the points that can be the maximum, whatever shares of gradients and saved bytes are cut."""
     best: dict[tuple[float, ...], Live] = {}
     for point in points:
         best.setdefault(tuple(point.after(Cut(*corner)) for corner in _CORNERS), point)
@@ -784,7 +785,7 @@ AXIS = 1
 
 
 def tokens_of(inputs: Any) -> int:
-    """Return how many tokens the inputs have: the largest second dimension of one; 0 if none has two."""
+    """Return the number of tokens of inputs: the largest second dimension; 0 if no input has two dimensions."""
     return max((shape[AXIS] for shape in _shapes(with_tensors(inputs)) if len(shape) > AXIS), default=0)
 
 

@@ -1,7 +1,7 @@
 """Search for the fastest way to distribute a training step over many devices.
 
-Every mesh and micro-batch is a :class:`Setup`, whose figures follow from captures of few blocks. All blocks of the best
-plans are captured to confirm that they fit.
+A :class:`Setup` is a mesh with a micro-batch and options. Its figures are extrapolated from captures with few blocks;
+the best setups are captured again with all blocks, to confirm that they fit.
 """
 
 from __future__ import annotations
@@ -102,10 +102,9 @@ def plan(
 ) -> Plans:
     """Find the fastest ways to distribute a training step of a model over many devices.
 
-    One rank of each plan is captured with three blocks and with four, and extrapolated linearly to all its blocks, as
-    blocks of a kind add the same. All blocks of the first ``verified`` plans are captured to confirm that
-    they fit; :attr:`~costcore.studies.plans.Plans.error` is the largest error of
-    their extrapolation.
+    One rank of each plan is captured with three and with four blocks. All its blocks are extrapolated from these,
+    because blocks of a kind add equal amounts. The first ``verified`` plans are captured again with all blocks, to
+    confirm that they fit; :attr:`~costcore.studies.plans.Plans.error` is the largest error of the extrapolation.
 
     Args:
         model: a ``torch.nn.Module``. Tensor parallelism needs its attribute ``tp_plan``, as models of transformers have
@@ -151,11 +150,11 @@ def plan(
         CostError: if the model repeats no blocks, or cannot be captured at all.
         TypeError, ValueError: if an argument is invalid, or no mesh divides the samples.
     """
-    _check(devices=devices, global_batch=global_batch, per_node=per_node)
+    _check_positive(devices=devices, global_batch=global_batch, per_node=per_node)
     if verified != 0:
-        _check(verified=verified)
+        _check_positive(verified=verified)
     for size in micro_batches:
-        _check(micro_batches=size)
+        _check_positive(micro_batches=size)
     if wrong := [stage for stage in zero if stage not in ZERO]:
         raise ValueError(unknown("stage of ZeRO", [str(stage) for stage in wrong], [str(stage) for stage in ZERO]))
     if sync not in (None, *SYNCS):
@@ -189,11 +188,11 @@ def plan(
     blocks, tokens = len(distribution.kinds), tokens_of(sized(1))
     divisible = Divisible(blocks, distribution.width, distribution.experts, tokens)
     alternatives = [
-        ways
+        setups
         for mesh in _meshes(meshes, devices, per_node, divisible, zero)
-        for ways in choices.setups(mesh, global_batch, blocks)
+        for setups in choices.setups(mesh, global_batch, blocks)
     ]
-    tried = [made for ways in progress(alternatives, "plans") for made in search.of(ways)]
+    tried = [plan for setups in progress(alternatives, "plans") for plan in search.plans(setups)]
     if not tried:
         sizes = ", ".join(map(str, micro_batches))
         running = "" if {*schedules} == {"1f1b"} else f", as {', '.join(schedules)} can run"
@@ -203,9 +202,9 @@ def plan(
         )
     if all(each.fits is None for each in tried):
         raise CostError(f"no plan can be captured: {tried[0].reason}")
-    fitting, left_out = search.captured(tried, verified)
+    fitting, left_out = search.verified(tried, verified)
     if not fitting:
-        tried = search.least(tried)
+        tried = search.with_known_memory(tried)
     left_out += [each for each in tried if not each.fits]
     name = type(model).__name__
     return Plans(tuple(fitting), tuple(left_out), chosen, limit, global_batch, run, dtype, name)
@@ -250,7 +249,7 @@ def _meshes(
     for sizes in given:
         if wrong := [name for name in sizes if name not in Mesh._fields]:
             raise ValueError(unknown("dimension of a mesh", wrong, Mesh._fields))
-        _check(**sizes)
+        _check_positive(**sizes)
         found.append(Mesh(**sizes))
         if found[-1].devices != devices:
             raise ValueError(f"the mesh {found[-1]} has {found[-1].devices} devices, not {devices}")
@@ -265,7 +264,7 @@ class Stage(NamedTuple):
 
     Attributes:
         kinds: the kinds of its blocks.
-        waiting: the passes whose activations it keeps beside the one that runs.
+        waiting: the number of further micro-batches in flight, whose activations it keeps.
         lacks: the ends of the model that other stages hold.
     """
 
@@ -291,12 +290,16 @@ class _Search:
         self._host_link = host_link
         self._order = order
 
-    def of(self, ways: Sequence[Setup]) -> list[Plan]:
-        """Return plans; larger micro-batches of a plan that does not fit are not captured."""
-        # Sound, because memory grows with the micro-batch if the same gradients and passes are kept.
+    def plans(self, setups: Sequence[Setup]) -> list[Plan]:
+        """Return a plan per setup; once a micro-batch does not fit, larger ones are not captured.
+
+        Args:
+            setups: setups that differ in the micro-batch, in ascending order.
+        """
+        # Sound: memory grows with the micro-batch as long as the same gradients and passes are kept.
         found: list[Plan] = []
         last: Plan | None = None
-        for setup in ways:
+        for setup in setups:
             if last is None or last.fits or (last.fits is False and _kept(last.setup) != _kept(setup)):
                 last = self._try(setup)
                 found.append(last)
@@ -308,19 +311,22 @@ class _Search:
                 found.append(Plan(setup, False, reason=reason, memory_at_least=last.memory))
         return found
 
-    def captured(self, tried: Iterable[Plan], most: int) -> tuple[list[Plan], list[Plan]]:
-        """Capture all blocks of the fastest plans; return the plans that fit, the fastest first, and all others.
+    def verified(self, tried: Iterable[Plan], count: int) -> tuple[list[Plan], list[Plan]]:
+        """Capture all blocks of the fastest plans.
 
         Args:
             tried: plans.
-            most: the number of plans to capture; plans that do not fit after all do not count.
+            count: the number of plans to confirm; plans that turn out not to fit do not count.
+
+        Returns:
+            The plans that fit, fastest first, and those that turned out not to fit.
         """
         fitting = sorted((each for each in tried if each.fits), key=self._order)
         left_out: list[Plan] = []
         verified: list[Plan] = []
 
         def fastest() -> Iterator[Plan]:
-            while fitting and len(verified) < most:
+            while fitting and len(verified) < count:
                 yield fitting.pop(0)
 
         for plan in progress(fastest(), "plans captured whole"):
@@ -382,7 +388,7 @@ class _Search:
         return min(whole / setup.mesh.tp / own, 1.0) if own else 1.0
 
     def _floor(self, setup: Setup) -> int:
-        """Return what a device needs at least in the step of the optimizer, whatever the passes are."""
+        """Return a lower bound of the memory of a device: weights, gradients and optimizer state."""
         kinds, _, lacks = max(self._stages(setup), key=lambda stage: len(stage.kinds))
         rank = self._captures.step_of(setup, kinds)
         state = rank.state - rank.of_ends(lacks, "state")
@@ -392,13 +398,13 @@ class _Search:
         held = rank.parameters * (nbytes + wide * (share if setup.zero == 2 else 1))
         return self._limit.needed(ceil(held + (0.0 if "optimizer" in setup.offload else share * state)))
 
-    def least(self, tried: Sequence[Plan]) -> list[Plan]:
-        """Return the plans, none of which fits; if none has a memory, that with the lowest bound is captured."""
+    def with_known_memory(self, tried: Sequence[Plan]) -> list[Plan]:
+        """Return plans that do not fit; if only bounds are known, capture the plan with the lowest one."""
         bounds = [each for each in tried if each.memory is None and each.memory_at_least is not None]
         if not bounds or any(each.memory for each in tried):
             return [*tried]
-        least = min(bounds, key=lambda each: each.memory_at_least or 0)
-        return [self._try(each.setup, is_last=True) if each is least else each for each in tried]
+        lowest = min(bounds, key=lambda each: each.memory_at_least or 0)
+        return [self._try(each.setup, is_last=True) if each is lowest else each for each in tried]
 
     def _excess(self, memory: int) -> str:
         return short(memory - self._limit.memory, "bytes")
@@ -424,7 +430,7 @@ class _Search:
         if waiting or "activations" in setup.offload:
             blocks = self._captures.blocks(setup, kinds)
         if blocks is not None and "activations" in setup.offload:
-            # The device holds activations of the running block, and of that in transfer.
+            # The device holds the activations of the running block, and of the block in transfer.
             extra, kept = 2 * blocks.largest * kept, 0.0
         cut = Cut(gradients=1 - wider * (share if setup.zero == 2 else 1), saved=1 - kept)
         if exactly or cut != Cut():
@@ -434,7 +440,7 @@ class _Search:
         if setup.precision == FP8 and setup.zero != 3:
             extra += 2 * rank.linear
         on_device = 0.0 if "optimizer" in setup.offload else share
-        # The capture holds embedding and head throughout; gradients only if they accumulate.
+        # The capture holds embedding and head; other stages own them. Their gradients persist only if they accumulate.
         extra -= rank.of_ends(lacks, "weights") + on_device * rank.of_ends(lacks, "state")
         if setup.accumulates:
             extra -= (1 - cut.gradients) * rank.of_ends(lacks, "gradients")
@@ -494,10 +500,10 @@ def _kept(setup: Setup) -> tuple[str, float]:
 
 
 NEAR = 2.0
-"""The distance up to which published runs are near enough to order plans by them."""
+"""The maximum distance of published runs by which plans are ordered."""
 
 ALIKE = 1.05
-"""The ratio of expected times below which the bound decides the order: published runs resolve no less."""
+"""Plans whose expected times differ by less than this factor are ordered by the bound: published runs scatter more."""
 
 
 class _Order:
@@ -517,7 +523,7 @@ class _Order:
         return expected, bound, plan.sent or 0, plan.memory or 0
 
 
-def _check(**numbers: object) -> None:
+def _check_positive(**numbers: object) -> None:
     for name, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int):
             raise TypeError(f"{name} must be a whole number (got {short_repr(value)})")
@@ -532,7 +538,7 @@ MOST_ROWS = 10
 """The number of plans that ``print`` and notebooks show."""
 
 ASSUMED = {
-    "cp": "devices that share a sequence compute equally many pairs, and masks have the same columns for each",
+    "cp": "devices that share a sequence compute equally many pairs, and mask columns of remote keys equal local ones",
     "ep": "every expert receives the same number of rows",
     "sp": "sequence parallelism divides all saved activations of a block by tp, and sends the bytes of all-reduces; "
     "what a block recomputes is counted whole",
@@ -541,7 +547,7 @@ ASSUMED = {
     "optimizer": "compute time of the host for the optimizer step is not counted",
     "zb": "zero-bubble schedules: a forward pass and both halves of a backward pass take equal time",
 }
-"""Assumptions by what needs them: a dimension of a mesh or an option of a setup."""
+"""Assumptions by the mesh dimension or setup option that makes them."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ Interval: TypeAlias = tuple[int, int]
 """Start and end in nanoseconds, of the clock of one rank."""
 
 NOTED = 0.01
-"""A straggler holds up all others of its group for at least this share of the span: less is the noise of clocks."""
+"""The minimum share of the span for which a straggler delays its group: less is the noise of clocks."""
 
 EVEN = 1.005
 """Below this ratio of maximum and mean, ranks are even."""
@@ -151,9 +151,9 @@ class Group(NamedTuple):
     """A process group.
 
     Attributes:
-        name: its name; empty if the trace does not say.
-        members: its ranks as text, ``[0, 1, 2, 3]``; empty if the trace does not say.
-        size: the number of its ranks; 0 if the trace does not say.
+        name: its name; empty if unknown.
+        members: its ranks as text, ``[0, 1, 2, 3]``; empty if unknown.
+        size: the number of its ranks; 0 if unknown.
     """
 
     name: str
@@ -188,16 +188,16 @@ class Collective(NamedTuple):
 
 
 class RankWork(NamedTuple):
-    """What the ability ``rank_work`` of a frontend reads of one trace.
+    """The content of one trace, as the hook ``rank_work`` of a frontend returns it.
 
     Attributes:
         path: the file.
-        rank, n_ranks: number of the rank, and of all ranks of the job; None if the trace does not say.
+        rank, n_ranks: number of the rank, and the number of ranks of the job; None if unknown.
         device: the name of the device; empty if unknown.
         steps: numbers of the steps of the profiler that count; empty without steps.
-        compute, communication, copies: when kernels, communication, and copies and fills ran.
-        collectives: the communication whose waiting can be told.
-        remarks: what else the reader found.
+        compute, communication, copies: the intervals of kernels, of communication, and of copies and fills.
+        collectives: the collectives whose waiting time is known.
+        remarks: further problems of the trace.
     """
 
     path: str

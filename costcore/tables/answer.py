@@ -73,11 +73,11 @@ class Content(NamedTuple):
 
     Attributes:
         title: the heading: what was counted, and the status.
-        figures: the totals; each has another name.
-        tables: the tables. ``print`` and notebooks show the rows of each, data formats those of its ``whole``.
-        remarks: what is not counted, and what the numbers assume.
+        figures: the totals, with distinct names.
+        tables: the tables. ``print`` and notebooks show their rows, data formats the rows of :attr:`ReportTable.whole`.
+        remarks: uncounted parts and assumptions.
         tree: the module hierarchy as :meth:`costcore.Report.tree` returns it, which notebooks fold; None without one.
-        unit: what the modules of the tree count.
+        unit: the unit of the figures in the tree.
         n_digits: digits of figures after the decimal point.
         model: the name of the model, for the heading of its page; empty if unknown.
     """
@@ -194,7 +194,7 @@ def data_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
     """
     frame = imported_pandas("to_pandas").DataFrame(columns, dtype=object)
     for name, values in columns.items():
-        if not any(isinstance(value, int) and value.bit_length() > 63 for value in values):  # pandas 2 refuses to look
+        if not any(isinstance(value, int) and value.bit_length() > 63 for value in values):  # pandas 2 would raise
             frame[name] = frame[name].convert_dtypes()
     return frame
 
@@ -276,13 +276,13 @@ WHOLE = ("count", "flops", "bytes")
 def groups_in(mode: str) -> Collection[str]:
     """Return the kinds of whole numbers whose thousands are separated in a mode.
 
-    CSV has none, and Markdown counts only: amounts without a prefix are exact numbers to copy.
+    None in CSV, and only counts in Markdown, because amounts without a prefix are exact numbers to copy.
     """
     return () if mode in ("csv", "latex") else ("count",) if mode == "md" else WHOLE
 
 
 class ReportTable:
-    """Rows of exact values, which are sorted and limited in one way.
+    """Rows of exact values, with common sorting, limits and formats.
 
     Attributes:
         title: what the rows are.
@@ -296,13 +296,13 @@ class ReportTable:
         is_open: whether formats that can fold the table show it at first.
         prefix: the prefix of amounts in ``print``: ``auto``, ``autoaligned``, or one for all; None for exact numbers.
         n_digits: the digits of ``print`` after the decimal point.
-        others: returns the row that stands for several; default: their sums.
+        others: returns the row that replaces several rows; default: their sums.
         most: the maximum number of rows that ``print`` and notebooks show: the first ones, or the last ones if it is
             negative; None for :data:`MOST_ROWS`.
         whole: the table from which this one has some of the rows.
-        dropped_first: keys of the columns that a narrow terminal does without, in this order; all others are shown.
-            None to write the table as wide as it is.
-        labels: how many columns at the beginning say what a row is, and are always shown.
+        dropped_first: keys of the columns that a narrow terminal drops, in this order; all others are shown. None for
+            the full width.
+        labels: the number of leading columns that name a row, and are always shown.
         keeps_zeros: whether pages show columns of zeros, too.
     """
 
@@ -394,7 +394,7 @@ class ReportTable:
         return self.part(rows, f"{self.title} (the {which} {abs(most)} of {len(self):,} rows)".strip())
 
     def part(self: AnyTable, rows: Sequence[Row], title: str = "") -> AnyTable:
-        """Return a table with some of the rows; data formats of a result that shows it write all rows.
+        """Return a table with some of the rows; data formats still write all rows.
 
         A table without rows has no total either, and is not shown.
         """

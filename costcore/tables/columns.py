@@ -153,7 +153,7 @@ class LayerColumns:
 
 
 class TreeColumns:
-    """Column sets of ``show_tree``, which leaves out those of their columns that say nothing of this model."""
+    """Column sets of ``show_tree``, which omits default columns without values for this model."""
 
     DEFAULT = ("module", "type", "output_shape", "n_params", "n_trainable", "flops", "flops%", "macs", "mrw")
     DETAILED = (
@@ -225,11 +225,11 @@ def columns_with_values(columns: Sequence[Column], rows: Sequence[Mapping[str, A
 
 
 def in_unit(columns: Sequence[Column], unit: str) -> list[Column]:
-    """Return the columns with the unit of a convention as the title of the amounts that it counts.
+    """Return the columns with the unit of a convention in place of FLOPs in titles.
 
     Args:
         columns: the columns.
-        unit: what it counts, ``MACs (fvcore)``; titles stay for FLOPs.
+        unit: the unit, ``MACs (fvcore)``; titles stay for FLOPs.
     """
     return [each._replace(title=unit) if each.key in COUNTED and unit != FLOPS else each for each in columns]
 
@@ -411,12 +411,12 @@ def in_order(items: Iterable[Any], column: Column, entry_of: Callable[[Any], Map
 
 
 def limited(rows: Sequence[Any], top: int | None, others: Callable[[Sequence[Any]], Any]) -> Sequence[Any]:
-    """Return the first rows, and one that stands for all others if there are more.
+    """Return the first rows, and one row that replaces all others if there are more.
 
     Args:
         rows: the rows in order.
         top: the maximum number of rows; None for all.
-        others: returns the row that stands for several.
+        others: returns the row that replaces several.
 
     Raises:
         TypeError, ValueError: if ``top`` is not a positive integer.
@@ -613,10 +613,10 @@ FOLDED_FROM = 3
 """The minimum number of equal modules that become one, as on the page."""
 
 COMPARED = ("type", "output_shape", "n_layers", "n_unknown", "n_params", "n_shared", "flops", "macs", "mread", "mwrite")
-"""What modules have in common if they are equal, besides the values that the table shows."""
+"""The keys that are compared to find equal modules, besides the values that the table shows."""
 
 NOT_SUMMED = ("live_peak",)
-"""The numbers of which equal modules have each, not the sum."""
+"""The numbers that are not summed over equal modules."""
 
 
 def folded_tree(tree: Mapping[str, Any], compared: Iterable[str]) -> dict[str, Any]:
@@ -627,7 +627,7 @@ def folded_tree(tree: Mapping[str, Any], compared: Iterable[str]) -> dict[str, A
 
     Args:
         tree: the tree.
-        compared: the keys of values that equal modules have in common.
+        compared: the keys of the values that must be equal.
     """
     from costcore.ledger.modules import walk
 

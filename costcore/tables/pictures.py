@@ -22,7 +22,7 @@ from costcore.text.output import Column, printable, save, save_bytes
 class Picture(list[Any]):
     """The rows that a picture shows, as a list of tuples; a notebook displays the picture.
 
-    It is drawn when it is needed, so that the rows need no matplotlib.
+    It is drawn on demand, so the rows need no matplotlib.
 
     Args:
         columns: the names of the columns of the rows.
@@ -118,7 +118,7 @@ class Theme(NamedTuple):
     Attributes:
         paper, ink, soft, line: of the background, text, secondary text and grid.
         colors: of the data: the palette of Okabe and Ito, which is safe for color-blind readers, and violet.
-        gray: of what has no color of its own.
+        gray: of everything else.
     """
 
     paper: str
@@ -250,7 +250,7 @@ MEASURED = ("flops", "bytes", "duration", "seconds", "ratio", "percent", "count"
 """The kinds of numbers that bars show."""
 
 AMOUNTS = ("flops", "bytes", "duration", "seconds")
-"""Of these, bars show the first column of a table; without one the first ratio, percentage or count."""
+"""The preferred kinds of bars: the first such column of a table, or else its first ratio, percentage or count."""
 
 
 def bars_of(
@@ -281,7 +281,7 @@ def bars_of(
 
 
 def amounts_in(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> list[Column]:
-    """Return the columns with numbers in a row, those that bars show rather first."""
+    """Return the columns with numbers in some row, preferred columns first."""
     order = {**dict.fromkeys(AMOUNTS, 0), "ratio": 1, "percent": 2, "count": 3}
     found = sorted([column for column in columns[1:] if column.kind in order], key=lambda column: order[column.kind])
     return [each for each in found if any(_is_number(value_in(row, each)) for row in rows)]
@@ -338,7 +338,7 @@ def filled_bars(
     names: tuple[str, str] = ("memory", "kind"),
     amount: Column = MEMORY,
 ) -> Picture:
-    """Return a bar for each memory, or another whole: its parts beside each other, and a line at its limit.
+    """Return a stacked bar for each memory, or another whole, with a line at its limit.
 
     Args:
         bars: the bars.
@@ -412,10 +412,10 @@ def draw(
         y: the numbers upwards.
         line: whether a line is drawn instead of points.
         theme: the colors.
-        names: what the points are, in their order; of at most :data:`MOST_NAMED` points they are shown.
+        names: the names of the points, in order; shown for at most :data:`MOST_NAMED` points.
         color: the numbers that color the points; a point without one is gray.
         best: the positions of the points on the Pareto front, through which a line goes; they have names too.
-        title: what the points are together.
+        title: the title of the picture.
 
     Raises:
         CostError: if matplotlib is not installed, or if there are no numbers.
@@ -457,7 +457,7 @@ def _tick(kind: str, value: float, _: Any) -> str:
 
 
 LOGARITHMIC = 10
-"""The least ratio of the numbers of a logarithmic axis."""
+"""The minimum ratio of the numbers on a logarithmic axis."""
 
 
 def _draw_points(
@@ -479,7 +479,7 @@ def _draw_points(
 
 
 def _write_names(axes: Any, points: Sequence[tuple[float, float, str]], theme: Theme) -> None:
-    # Beside the points, on the side where no point and no name is; a name without room is left out.
+    # Beside the points, on the free side; a name without room is left out.
     axes.margins(x=0.12, y=0.08)
     axes.figure.draw_without_rendering()  # the places of points follow from the layout
     places = axes.transData.transform([(x, y) for x, y, _ in points])

@@ -40,24 +40,24 @@ class Quantity(NamedTuple):
     ``None`` stands for a value that is unknown.
 
     Attributes:
-        name: by which it is chosen. A parameter follows ``@``, ``bound_seconds@l4``: a quantity with parameters is
-            named ``bound_seconds@DEVICE``, and has ``at``.
+        name: its name. A parameter follows ``@``, as in ``bound_seconds@l4``: a quantity with parameters is named
+            ``bound_seconds@DEVICE``, and has ``at``.
         title: the title of its column.
-        kind: how it is written and sorted: ``flops`` and ``bytes`` (with a prefix, of 1000 or 1024), ``count``,
+        kind: its format and order: ``flops`` and ``bytes`` (with a prefix, of 1000 or 1024), ``count``,
             ``duration`` and ``seconds`` (in seconds; ``seconds`` are written as milliseconds), ``percent``, ``ratio``,
             or ``text``, ``shape``, ``shapes``, ``names`` and ``attributes``.
         doc: its definition in one phrase, with the unit.
         of_calls: returns the value of every counted call, in the order of :attr:`Ledger.counted`; None if the
             quantity is one of the whole run only.
-        combine: how the values of calls make that of a group: ``sum``, ``max``, ``first``, ``last``, ``same`` (the
+        combine: how the values of calls give the value of a group: ``sum``, ``max``, ``first``, ``last``, ``same`` (the
             value that all share, otherwise empty), or a function of the ledger and the calls.
-        of_run: returns the value of the whole run; default: that of the group of all calls.
+        of_run: returns the value of the whole run; default: the value of the group of all calls.
         at: returns the quantity with a parameter.
-        needs: options of :func:`costcore.estimate` without which a run does not have it.
+        needs: options of :func:`costcore.estimate` that it requires.
         certainty: ``exact``, ``bound`` (never more than the truth), ``calibrated`` or ``measured``.
         words: its name in sentences; default: the title.
-        remarks: returns what its values mean, one line each.
-        missing: returns what its values leave out because it is unknown.
+        remarks: returns the meaning of its values, one line each.
+        missing: returns the unknown parts that its values leave out.
     """
 
     name: str
@@ -140,11 +140,11 @@ class Quantity(NamedTuple):
         return ledger.cached((self.name, self.combine, "total"), lambda: self.of(ledger, ledger.calls))
 
     def of_values(self, values: Sequence[Any]) -> Any:
-        """Return the value of several groups together; empty if it does not follow from theirs."""
+        """Return the combined value of several groups; empty if it does not follow from their values."""
         return "" if callable(self.combine) else _COMBINED[self.combine](values)
 
     def share(self, part: Any, ledger: Ledger) -> float | None:
-        """Return the percentage that the value of a part is of the total; None if it depends on symbolic sizes."""
+        """Return the value of a part in percent of the total; None if it depends on symbolic sizes."""
         whole = self.total(ledger)
         ratio = None if part is None or whole is None else share(part, whole)
         return None if ratio is None else 100 * ratio
@@ -258,7 +258,7 @@ def _with_parameter(stem: str) -> Quantity | None:
 
 
 def is_quantity(name: object) -> bool:
-    """Return whether this is a quantity, the name of one, or that of one which takes what follows ``@`` in it."""
+    """Return whether this is a quantity or the name of one, where a parameter may follow ``@``."""
     if isinstance(name, Quantity):
         return True
     if not isinstance(name, str):
@@ -285,7 +285,7 @@ def column_of(name: str | Quantity) -> Column:
 
 
 def quantities_of(names: Iterable[str | Quantity]) -> list[Quantity]:
-    """Return the quantities of columns, each once; a share is of its quantity.
+    """Return the quantities of columns, each once; the column of a share counts as its quantity.
 
     Raises:
         ValueError, CostError, OSError: as :func:`quantity`.
@@ -352,7 +352,7 @@ def measured_seconds(ledger: Ledger) -> Sequence[Any]:
 
 
 def time_of_uncounted(ledger: Ledger) -> Sequence[str]:
-    """Return a line about the measured time of calls without a cost, if there is any: no group of calls has it."""
+    """Return a line about the measured time of calls without a cost, which no row includes."""
     seconds = fsum(record.seconds or 0.0 for record in ledger.trace if record.cost is None)
     if not seconds:
         return []
@@ -406,7 +406,7 @@ def _buffers(ledger: Ledger) -> Any:
 
 
 PACKED = frozenset(("packed_linear",))
-"""Operators with a weight that stores several values in an element; it has as many as a dense one."""
+"""Operators with a weight that stores several values per element; the weight counts as a dense one."""
 
 
 def _logical_weights(call: Call) -> Mapping[int, Any]:

@@ -188,7 +188,7 @@ def _cells(table: RenderedTable) -> list[list[str]]:
 
 
 def escape_formula(text: str) -> str:
-    """Return text with an apostrophe before what a spreadsheet would evaluate."""
+    """Return text with an apostrophe before it if a spreadsheet would evaluate it."""
     text = text.replace("\r", "\n").replace("\0", " ")  # some CSV readers reject these characters, even if quoted
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\n", " ")) else text
 
@@ -247,8 +247,8 @@ def terminal_width(stream: IO[str]) -> int | None:
 def fitted(table: RenderedTable, width: int, order: Iterable[int]) -> Fitted:
     """Return the table in lines of ``width`` characters, if possible.
 
-    Columns are left out as long as the others do not fit with their text at its shortest; then text is shortened,
-    that of the first column of a small table wrapped.
+    Columns are dropped until the others fit with their text at its minimum length. Then text is shortened; in the first
+    column of a small table it is wrapped.
 
     Args:
         table: the table.
@@ -263,7 +263,7 @@ def fitted(table: RenderedTable, width: int, order: Iterable[int]) -> Fitted:
             break
         shown.remove(i)
         left_out.append(i)
-    for i in reversed(left_out):  # a narrow column fits where a wide one was left out after it
+    for i in reversed(left_out):  # a narrow column may fit once a wide one is left out
         if _line([widths[j] for j in (*shown, i)]) <= width:
             shown = sorted((*shown, i))
     if _line([least[j] for j in shown]) > width:  # formulas go on in the next line, after a term
@@ -289,7 +289,7 @@ def dropped_first(
     Args:
         columns: the columns.
         sets: the default columns of the table, besides those of :mod:`costcore.tables.columns`.
-        labels: how many columns at the beginning say what a row is, and are always shown.
+        labels: the number of leading columns that name a row, and are always shown.
     """
     always = {column.key for column in columns[:labels]}
     is_set = is_default(columns) or matches(columns, sets)
@@ -307,15 +307,15 @@ def order_of(names: Sequence[str], dropped_first: Iterable[str]) -> list[int]:
 
 
 def always_shown(columns: Sequence[Column], table: RenderedTable, labels: int = 1) -> set[int]:
-    """Return the indices of the columns without which a table says nothing.
+    """Return the indices of the columns that are never left out.
 
-    These are the labels, columns of text that tell apart rows with equal labels, and the first amount. Rows of a tree
-    are told apart by their place.
+    These are the labels, columns of text that distinguish rows with equal labels, and the first amount. Rows of a tree
+    are distinguished by their place.
 
     Args:
         columns: the columns.
         table: their cells.
-        labels: how many columns at the beginning say what a row is.
+        labels: the number of leading columns that name a row.
     """
     rows = table.rows
     shown = [*range(min(labels, len(columns)))]
@@ -408,7 +408,7 @@ def in_terminal(
         mode: name of the renderer.
         width: the width of the terminal; None if there is none.
         dropped_first: keys of the columns that may be left out, in this order.
-        labels: how many columns at the beginning are always shown.
+        labels: the number of leading columns that are always shown.
     """
     if mode not in DRAWN or width is None:
         return table, []
@@ -449,7 +449,7 @@ def in_notebook() -> bool:
 
 
 COUNTS: dict[str, tuple[int, int | None]] = {}
-"""How far the loops are that run where no bar is shown, by their description: items done, and of how many."""
+"""The progress of loops without a bar, by their description: items done, and the total."""
 
 
 def _counted(items: Iterable[Any], description: str, total: int | None) -> Iterator[Any]:

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 class Result(ABC):
     """A result: it prints, notebooks show it, and it is written as data, for people and for other programs.
 
-    A subclass states its figures and tables once, in ``_content``, and adds methods of its own, but no writer.
+    A subclass defines its figures and tables in ``_content``; it adds methods of its own, but no writer.
 
     ``print`` and notebooks show the first rows of a long table (:data:`costcore.tables.answer.MOST_ROWS`);
-    :meth:`show`, files and data have all of them. A table that ends with a row ``others`` is whole only in data.
+    :meth:`show`, files and data have all of them. A table with a row ``others`` is complete only in data.
     """
 
     @abstractmethod
@@ -80,7 +80,7 @@ class Result(ABC):
 
         stream = writable(ost or sys.stdout)
         mode = in_color(mode, stream)
-        # sentences of a subclass are its answer, if no table follows them
+        # A subclass with its own ``_text`` is prose, unless a table follows.
         is_prose = type(self)._text is not Result._text and not any(
             t.rows and t.is_open for t in self._content().tables
         )
@@ -279,7 +279,7 @@ def latex_of(result: Result, unit: str | None = "auto", n_digits: int | None = N
 
 
 class StaticResult(Result):
-    """An answer by itself, in every format; ``pictures`` are HTML for its page."""
+    """A result with fixed content, in every format; ``pictures`` are HTML for its page."""
 
     def __init__(self, answer: Content, pictures: str = "") -> None:
         self._stated, self._drawn = answer, pictures
@@ -327,7 +327,7 @@ def _of_report(name: str) -> Any:
 
 
 class OfReport(Result):
-    """A result with a report, which has its data formats."""
+    """A result that wraps a report, and has the data formats of the report."""
 
     to_dict: Any = _of_report("to_dict")
     to_json: Any = _of_report("to_json")
@@ -344,11 +344,11 @@ class OfReport(Result):
 def write_answer(answer: Content, screen: Screen, mode: str, unit: str | None, n_digits: int | None) -> None:
     """Write the title of a result, one line per figure, its tables, and its remarks.
 
-    Tables share the lines that the others leave.
+    Tables share the lines that remain.
 
     Args:
-        answer: what the result says.
-        screen: where it is written.
+        answer: the content of the result.
+        screen: the stream with its size.
         mode: ``table`` or ``color``, for a terminal with colors.
         unit: the prefix of amounts, ``auto`` or ``autoaligned``.
         n_digits: digits after the decimal point; None for as many as the answer and each table have.
@@ -371,7 +371,7 @@ def write_answer(answer: Content, screen: Screen, mode: str, unit: str | None, n
 
 
 class Table(ReportTable, Result):
-    """Rows of exact values, which are sorted, limited, printed and written to files in one way.
+    """A table of exact values as a result: it prints, and is written to files.
 
     The attributes are those of :class:`costcore.tables.answer.ReportTable`.
     """
@@ -411,12 +411,12 @@ class Table(ReportTable, Result):
 
     def _content(self) -> Content:
         own = copy.copy(self)
-        own.keeps_zeros = True  # its columns were asked for
+        own.keeps_zeros = True  # its columns were chosen
         own.whole = own
         return Content(self.title, (), [own], self.remarks)
 
 
-# Methods that write a table: their arguments, once for all.
+# Methods that write a table share their arguments.
 
 
 class WritesTable(Protocol):
@@ -529,6 +529,6 @@ def quantities() -> Table:
 
 
 def _known_of(quantity: Quantity) -> str:
-    # With a parameter, it is known where its namesake without one is.
+    # A quantity with a parameter is known wherever its namesake without one is.
     plain = registered().get(quantity.name.partition("@")[0], quantity)
     return "run" if plain.is_of_run_only and not (plain is quantity and quantity.at) else "calls, groups, run"

@@ -290,7 +290,7 @@ class Screen(io.TextIOBase):
 
     @property
     def room(self) -> int:
-        """How many lines are left."""
+        """The number of remaining lines."""
         return HEIGHT - self._written - len(self._lines)
 
     def write(self, text: str) -> int:
@@ -320,7 +320,7 @@ class Screen(io.TextIOBase):
         """Leave the stream as it is: Python closes a screen that is no longer used, when the stream may be closed."""
 
     def room_after_hint(self) -> int:
-        """Return how many lines fit besides the hint, if a table needs it."""
+        """Return the number of lines that fit, besides the hint if a table needs it."""
         return HEIGHT - self._written - self.is_cut
 
     def _write(self, n: int) -> None:
@@ -389,10 +389,10 @@ class RenderedTable(NamedTuple):
         total: index of the row with the total; None if there is none.
         is_tree: whether rows are nested by indentation, which lines between the rows would interrupt.
         width: the width of the terminal in characters; None if there is none, or if columns were chosen.
-        unit: what the shares are of: FLOPs, or what another convention counts.
+        unit: the unit of the amounts behind shares: FLOPs, or the unit of another convention.
         has_lines: whether lines are drawn between the rows of boxes.
-        wrap: the width at which sentences in the first column of boxes go on in the next line; None if they do not.
-        wraps: the same of formulas, by the index of their column.
+        wrap: the width at which sentences in the first column of boxes are wrapped; None to keep them on one line.
+        wraps: the width at which formulas are wrapped, by the index of their column.
     """
 
     titles: list[tuple[str, str]]

@@ -27,7 +27,7 @@ class Uncounted(Enum):
 
     Attributes:
         template: the reason as a sentence; ``{op}`` stands for the name of the operator.
-        hint: what the user can do about it; empty if the reason says it all.
+        hint: what the user can do about it; empty if there is nothing to add.
     """
 
     NO_CALCULATOR = (
@@ -47,7 +47,7 @@ class Uncounted(Enum):
         self.hint = hint
 
     def reason(self, op: str) -> str:
-        """Return the reason for an operator; empty for a failed calculator, as its error is the reason."""
+        """Return the reason for an operator; empty for a failed calculator, whose error is the reason."""
         return self.template.format(op=op)
 
     @classmethod
@@ -122,7 +122,7 @@ class Call(NamedTuple):
 
 
 new_call: Callable[..., Call] = Call.__new__
-"""Builds a call three times as fast: ``new_call(Call, layer=…)``, as ``Call(…)`` collects keywords in a dict first."""
+"""Builds a call three times as fast: ``new_call(Call, layer=…)``; ``Call(…)`` first collects keywords in a dict."""
 
 
 def with_names(calls: Iterable[Call]) -> list[Call]:
@@ -141,15 +141,15 @@ class _WhatAndWhere(NamedTuple):
 
 
 class Assumption(_WhatAndWhere):
-    """An assumption about something that depends on data: the pair of the assumption and its place.
+    """An assumption about something that depends on data: a pair of ``what`` and ``where``.
 
-    Two assumptions are equal if both are; the place in the user's code and the number of times do not matter.
+    Two assumptions are equal if both are; ``line`` and ``times`` are not compared.
 
     Attributes:
-        what: what was assumed, as a sentence, which may begin with what kind of assumption it is, and a colon.
+        what: the assumption as a sentence; a kind and a colon may precede it.
         where: path of the module, or name of the node.
         line: the line of the user's code that needed the value, ``model.py:12 in forward``; empty if it is unknown.
-        times: how often it was assumed there.
+        times: how often it was made there.
         is_branch: whether it decided which code ran. Files do not keep this.
     """
 
@@ -245,7 +245,7 @@ class Recorded(Protocol):
 
 
 class Record(Generic[T]):
-    """The declaration of a value that runs record under a name, by its reader.
+    """The declaration of a named value that a run can record.
 
     ::
 
@@ -259,8 +259,8 @@ class Record(Generic[T]):
     Args:
         name: its key in :attr:`Run.records`.
         absent: its value if it was not recorded.
-        of_part: returns it for some of the calls of the run, given the new position of each by its old one. Default:
-            it does not depend on the positions of calls.
+        of_part: returns the value for a part of the run, from the new positions of its calls by old position. Default:
+            the value does not depend on the positions of calls.
         is_kept: whether files keep it.
     """
 
@@ -368,7 +368,7 @@ def user_frames() -> Iterator[tuple[FrameType, int]]:
 
 
 _COMMAND = (f"{os.sep}bin{os.sep}costcore", "costcore.exe")
-"""How the path of the installed command ends."""
+"""The suffixes of the path of the installed command."""
 
 
 # Symbols (``+``, ``@=``, ``[]``) that a line of Python was running, from its byte code.
@@ -397,7 +397,7 @@ _COMPARISON_SHIFT = 0 if sys.version_info < (3, 12) else 4 if sys.version_info <
 """How many flags precede the number of the comparison in the argument of ``COMPARE_OP``."""
 
 _WITH_ARGUMENT = frozenset(("BINARY_OP", "CALL_INTRINSIC_1", "COMPARE_OP"))
-"""Instructions with an argument that decides what they compute."""
+"""Instructions whose argument selects the operation."""
 
 _PREFIXES = (
     "BINARY_",
@@ -440,7 +440,7 @@ def _key(name: str, argument: int) -> tuple[str, int]:
 
 @cache
 def _symbols() -> dict[tuple[str, int], str]:
-    # Byte code differs between releases of Python, so this one compiles each symbol.
+    # Byte code differs between releases of Python: compile each symbol with this release.
     sources = {
         **{operator_name(word): f"a {symbol} b" for word, symbol in _BINARY.items()},
         **{f"i{word}": f"a {symbol}= b" for word, symbol in _BINARY.items()},
@@ -497,11 +497,11 @@ def with_pairs(
 ) -> tuple[Sequence[Call], list[str]]:
     """Return calls in which attention has the attribute ``pairs``, and notes on their share of all pairs.
 
-    So have the products and the softmax of attention that a model writes itself: a softmax of masked scores.
+    The products and the softmax of attention that a model writes itself (a softmax of masked scores) get it too.
 
     Args:
         calls: the calls.
-        known: the pairs of a call, by its position; otherwise a causal mask of a square of scores states them.
+        known: the pairs of a call, by its position; for other calls, a causal mask of square scores gives them.
         masked: the scores that a call masks, by its position.
     """
     made: dict[tuple[Layer, Dim, str], Layer] = {}
@@ -582,7 +582,7 @@ def is_attention(layer: Layer) -> bool:
     """Return whether a layer is attention, or the backward pass of a kernel of attention that has a mask."""
     if layer.op not in ATTENTION:
         return "allowed" in layer.attrs
-    # A damaged model may have other operands, which its calculator refuses.
+    # A damaged model may have other operands; its calculator then raises the error.
     return layer.op == "token_major_attention" or all(x in layer and layer[x].ndim > 1 for x in ("q", "k"))
 
 
@@ -601,7 +601,7 @@ def all_pairs(layer: Layer) -> Dim:
 
 
 def note_on_masks(calls: Sequence[Call], layers: Collection[Layer]) -> str:
-    """Return a note on pairs that count although attributes of attention leave them out; empty if there are none.
+    """Return a note on counted pairs that attributes of attention exclude; empty if there are none.
 
     Args:
         calls: the calls, without computed pairs.

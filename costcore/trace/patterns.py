@@ -1,7 +1,7 @@
 """Patterns of recorded operators.
 
-Frontends find groups of operators that are one operator by these, and say why others are not. They describe their
-recorded operators, the nodes, and values by a :class:`Graph`. The root of a group is its last node.
+By them, frontends find groups of nodes (recorded operators) that are one operator, and explain near misses. A frontend
+describes its nodes and values by a :class:`Graph`. The root of a group is its last node.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ N_co = TypeVar("N_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """Any value; the same one wherever the name is used."""
+    """Any value; the same value wherever the name is used."""
 
     name: str
 
@@ -36,9 +36,9 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A value that ``pattern`` matches; the same one wherever the name is used.
+    """A value that ``pattern`` matches; the same value wherever the name is used.
 
-    If ``moved``, its axes may be in another order there.
+    With ``moved``, its axes may be permuted at later uses.
     """
 
     name: str
@@ -60,8 +60,8 @@ class Op:
     Args:
         kind: the operator, as the framework names it.
         operands: patterns of its first inputs; without any, its inputs do not matter.
-        check: what else holds for the node.
-        output: which of its outputs is meant.
+        check: a further condition on the node.
+        output: the index of the output that is matched.
     """
 
     kind: str
@@ -110,9 +110,9 @@ class Misses:
     """Why a pattern does not match: the mismatches of its best partial match.
 
     Attributes:
-        n_nodes: how many nodes matched there, and a half for a constant in the place of another.
-        why: what was wrong next.
-        value: the name of the value that was wrong; "" if it has none.
+        n_nodes: the number of nodes that matched, plus one half for a constant with another number.
+        why: the next mismatch.
+        value: the name of the mismatched value; "" if it has none.
     """
 
     n_nodes: float = -1
@@ -120,12 +120,12 @@ class Misses:
     value: str = ""
 
     def add(self, n_nodes: float, why: str, value: str = "") -> None:
-        """Note that ``n_nodes`` matched until something was wrong."""
+        """Record a mismatch after ``n_nodes`` matched."""
         if n_nodes > self.n_nodes:
             self.n_nodes, self.why, self.value = n_nodes, why, value
 
     def refuse(self, n_nodes: int, why: str | None) -> None:
-        """Note why ``n_nodes`` that match the whole pattern are not its operator, which says more than other misses."""
+        """Record why ``n_nodes`` that match the whole pattern are not its operator; this outranks all other misses."""
         self.add((1 << 16) + n_nodes, why or "shapes, dtypes or attributes match another operator")
 
 
@@ -134,7 +134,7 @@ class Graph(Protocol[V, N_co]):
 
     Attributes:
         commutative: operators with two operands that may be swapped.
-        misses: receives why a pattern does not match; None if nobody asks.
+        misses: receives the mismatches of a pattern; None if they are not needed.
     """
 
     commutative: Collection[str]
@@ -144,16 +144,16 @@ class Graph(Protocol[V, N_co]):
         """Return the name of a value, "" if it has none, and a sentence on where it comes from."""
 
     def between(self, bound: V, value: V, moved: bool) -> tuple[N_co, ...] | None:
-        """Return the nodes that only cast ``bound`` to ``value``, and move its axes if ``moved``; None if others do.
+        """Return the casts (with ``moved``, also permutations) that lead from ``bound`` to ``value``.
 
-        There are none if both are the same value.
+        Empty if both are the same value; None if other nodes lie between them.
         """
 
     def number(self, value: V, number: float | None) -> tuple[N_co, ...] | None:
-        """Return the nodes that make this number, any number for None; None if the value is another one."""
+        """Return the nodes that make this constant (None: any constant); None if the value is another one."""
 
     def computed(self, value: V, op: Op) -> tuple[tuple[N_co, ...], Sequence[V | None]] | str:
-        """Return the nodes that compute a value as ``op`` says, and its first inputs; why not, if they do not."""
+        """Return the nodes that compute a value by ``op``, and its first inputs; or the mismatch as text."""
 
 
 def matches(
@@ -221,7 +221,7 @@ def _missed(graph: Graph[V, N], found: Match[V, N], value: V, expected: str, nea
 
 @dataclass(slots=True)
 class NearMisses:
-    """Why groups of nodes are not the operators of some patterns.
+    """Explanations of why groups of nodes do not match some patterns.
 
     Attributes:
         patterns: names of these patterns.
@@ -231,13 +231,13 @@ class NearMisses:
     _found: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
 
     def add(self, pattern: str, misses: Misses | None, root: str) -> None:
-        """Note why nodes that end in ``root`` are not the operator of ``pattern``, if more than the root matched."""
+        """Record why nodes that end in ``root`` do not match ``pattern``, if more than the root matched."""
         if misses is not None and misses.n_nodes >= 2:
             at = f" (at {misses.value!r})" if misses.value else ""
             self._found.setdefault((pattern, misses.why), {})[f"{root}{at}"] = None
 
     def notes(self) -> Iterator[str]:
-        """Yield a line for every reason, and one for every pattern that nothing resembles, if few were asked for."""
+        """Yield a line for every reason, and one that lists the patterns without a near miss, if few were requested."""
         for (pattern, why), roots in self._found.items():
             names = list(roots)
             more = f", and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
@@ -256,7 +256,7 @@ def selected_patterns(
     """Return the names that an option such as ``regroup`` selects: all for True, none for False, or the listed ones.
 
     Raises:
-        TypeError, ValueError: with what was expected.
+        TypeError, ValueError: if the option is invalid; the message lists what is expected.
     """
     if isinstance(regroup, bool):
         return list(known) if regroup else []

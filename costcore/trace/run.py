@@ -113,7 +113,7 @@ class Fusion(NamedTuple):
     unfused: Dim
 
     def of_part(self, new: Mapping[int, int]) -> Fusion:
-        """Return how some of the calls are fused, given their new positions by the old ones."""
+        """Return the fusion of a part of the calls, given their new positions by old position."""
         groups = (tuple(new[i] for i in group if i in new) for group in self.groups)
         return self._replace(groups=tuple(filter(None, groups)))
 
@@ -123,7 +123,7 @@ def _by_call(values: Mapping[int, Any], new: Mapping[int, int]) -> dict[int, Any
 
 
 class Unfolded(NamedTuple):
-    """The data to write the calls of folded loops as often as they run.
+    """The data to unroll folded loops.
 
     Attributes:
         folds: position of the first call of each loop, and the number of calls of its body.
@@ -149,9 +149,9 @@ class Run:
         notes: remarks on how the run was captured, without the regrouped nodes.
         version: version of costcore.
         convention: name of the counting rules.
-        unit: what the amounts are that tables show as FLOPs; another convention may count ``MACs (fvcore)``.
-        records: whatever else was recorded, by the name of its :class:`costcore.trace.call.Record`. Those below can
-            be read as attributes, ``run.returned``.
+        unit: the unit of FLOPs in tables; another convention may count ``MACs (fvcore)``.
+        records: all other recorded values, by the name of their :class:`costcore.trace.call.Record`. The values below
+            can be read as attributes, ``run.returned``.
         regrouped: nodes that were counted as one operator.
         inputs: operand ids of the values that the model is given, in order of first use; empty if unknown.
         buffers: operand ids of values that the model holds without learning them, if ``inputs`` are known.
@@ -162,14 +162,14 @@ class Run:
         memory: every block of memory of the run; None unless requested.
         nodes: the nodes of the graph by the position of their call; empty if no graph was read.
         patterns: the pattern of a call by its position, if a calculator of this run states one.
-        fusion: how calls were fused; None if every call reads and writes its operands by itself.
+        fusion: how calls were fused; None if each call reads and writes its operands.
         ranges: for every symbol of a fitted run, the smallest and the largest value at which its formulas were checked.
         rank: which process of a mesh this is; None if no mesh was simulated.
-        assumed_above: what a fitted run assumes only where tensors have too many elements to keep their values: each
-            with the elements of such a tensor, and the most that are kept. Files do not keep this.
-        unfolded: how loops that are written once run; None if there are none. Files do not keep this either.
+        assumed_above: assumptions of a fitted run that apply only where a tensor is too large to keep its values: each
+            with the elements of the tensor, and the maximum that is kept. Files do not keep this.
+        unfolded: the data to unroll folded loops; None without loops. Files do not keep this either.
         opsets: the version of each set of operators that a graph states, by its domain; empty if no graph was read.
-        profile: what was measured of the run, if it was read from a trace of a profiler. Files do not keep this.
+        profile: the measurements of the run, if it was read from a trace of a profiler. Files do not keep this.
     """
 
     fma_1flop: bool = True
@@ -228,14 +228,14 @@ CPU_TIME = "cpu_time"
 
 
 class Checkpoint(NamedTuple):
-    """How many calls and assumptions were recorded up to some point, repeated assumptions included."""
+    """The numbers of calls and assumptions recorded so far, repeated assumptions included."""
 
     calls: int
     assumptions: int
 
 
 class Recorder:
-    """Takes the calls of one run from the frontends that capture or read it.
+    """The recorder of one run: frontends that capture or read the run write calls into it.
 
     Args:
         tracebacks: whether every call gets the traceback of the user's code that made it.
@@ -285,7 +285,7 @@ class Recorder:
         self.attention_pairs: dict[int, int] = {}
         """Pairs of queries and keys that the masks of a call of attention allow, by position in ``calls``."""
         self.masked_scores: dict[int, int] = {}
-        """Scores that a sum with a mask, or a choice by one, excludes; by position in ``calls``."""
+        """Scores that an added mask, or a selection by a mask, excludes; by position in ``calls``."""
         self.memory_ledger: Callable[[], RawLedger] | None = None
         """Returns the memory of the run so far; None if no frontend records it."""
         self.watch_memory: Callable[[Iterable[Any]], None] | None = None
@@ -301,7 +301,7 @@ class Recorder:
         self.seconds: dict[int, float] = {}
         """Measured duration of a call, by position in ``calls``."""
         self.profile: Profile | None = None
-        """What was measured beside that, if the frontend reads a trace of a run."""
+        """Further measurements, if the frontend reads a trace of a run."""
         self.parameters: dict[int, Dim] = {}
         """Number of elements of every learned parameter seen, by parameter id."""
         self.n_params_model: Dim | None = None
@@ -328,9 +328,9 @@ class Recorder:
         self.regrouped: list[Regrouping] = []
         """Nodes that were counted as one operator."""
         self.nodes: dict[str, GraphNodes] = {}
-        """What calls stand for in the graph that the frontend reads, by the name that such a call has until then."""
+        """The graph nodes of calls, by the temporary name of the call, if the frontend reads a graph."""
         self.records: dict[str, Any] = {}
-        """Whatever else is recorded, by the name of its :class:`costcore.trace.call.Record`."""
+        """Other recorded values, by the name of their :class:`costcore.trace.call.Record`."""
         self.new_id = count(1).__next__
         """Return a new id for an operand, a storage or a parameter."""
         self._layers: dict[Layer, Layer] = {}
@@ -393,7 +393,7 @@ class Recorder:
         return identity
 
     def nodes_key(self, nodes: GraphNodes) -> str:
-        """Keep the nodes of a graph that a call stands for; return their name until the report is made."""
+        """Store the graph nodes of a call; return the temporary name of the call, until the report is made."""
         key = str(len(self.nodes))
         self.nodes[key] = nodes
         return key
@@ -522,8 +522,8 @@ class RawBlock(NamedTuple):
     """A block as a frontend records it.
 
     Attributes:
-        block: the block; an empty kind is decided by its lifetime, and so is ``output`` or ``cached`` if the run made
-            the block and freed it.
+        block: the block; an empty kind is decided by its lifetime, as is ``output`` or ``cached`` if the run both made
+            and freed the block.
         with_gradient: whether autograd recorded when it was made.
     """
 
@@ -552,7 +552,7 @@ class RawLedger(NamedTuple):
 
 
 def decide_kinds(raw: RawLedger, phases: Sequence[str]) -> MemoryLedger:
-    """Return the ledger, in which every block has a kind.
+    """Return the ledger with a kind for every block.
 
     Args:
         raw: the ledger of the frontend.

@@ -22,10 +22,10 @@ class CallCost(NamedTuple):
 
     Attributes:
         call: the call.
-        cost: what one execution of it costs; None if it could not be counted.
+        cost: the cost of one execution; None if it could not be counted.
         uncounted: why it could not be counted; None if it has a cost.
         reason: the same as a sentence, with the operator's name or the error of its calculator.
-        seconds: how long the call took; None if that was not measured.
+        seconds: its measured duration; None if not measured.
     """
 
     call: Call
@@ -81,7 +81,7 @@ class Trace:
         return tuple(record.cost for record in self.records)
 
     def only(self, positions: Iterable[int]) -> Trace:
-        """Return the run with some of its calls, named anew.
+        """Return the run with some of its calls, renamed.
 
         Args:
             positions: the positions of these calls, in order.
@@ -113,7 +113,7 @@ class Trace:
 
 
 FEWEST = 3
-"""The repetitions of a loop to keep the ids of: the first is special, and the others follow at equal distances."""
+"""The number of loop repetitions whose ids are kept: the first is special, the others have ids at equal distances."""
 
 
 def ids_of(call: Call) -> tuple[int, ...]:
@@ -153,7 +153,7 @@ def _repetition(record: CallCost, ids: Sequence[Any], k: int) -> CallCost:
 
 def _once(record: CallCost, ids: Sequence[Any]) -> CallCost:
     call, layer = _with_ids(record.call, ids), record.call.layer
-    # It may join the results of all repetitions: then these are its operands.
+    # A call that joins the results of all repetitions has these as its operands.
     if len(layer.inputs) != 1 or len(call.inputs) != FEWEST:
         return record._replace(call=call)
     ((name, joined),) = layer.inputs.items()
@@ -184,7 +184,7 @@ def _with_ids(call: Call, ids: Sequence[Any]) -> Call:
 
 
 VIEWS = frozenset(("identity", "reshape"))
-"""Operators with their operand as result, in frameworks that do not report shared memory."""
+"""Operators that return their operand, in frameworks that do not report shared memory."""
 
 ELEMENTWISE = frozenset(
     (
@@ -210,9 +210,9 @@ ACTIVATIONS = frozenset(
         *("tril", "triu"),
     )
 )
-"""Operators that ONNX Runtime writes over their first operand on a CPU: their kernels declare ``MayInplace``.
+"""Operators that may overwrite their first operand in ONNX Runtime on a CPU: their kernels declare ``MayInplace``.
 
-A cast is among them if the elements keep their size. Those of two tensors, of normalization, and other functions of one
+A cast is one if the elements keep their size. Operators on two tensors, normalizations, and other functions of one
 element have a result of their own.
 """
 
@@ -319,7 +319,7 @@ def is_integer(size: Any) -> bool:
 
 
 def with_tensors(inputs: Any) -> Any:
-    """Return inputs with a :class:`Tensor` for every pair of a shape and the name of a dtype; the rest is the same.
+    """Return inputs with a :class:`Tensor` for every pair of a shape and the name of a dtype.
 
     Raises:
         ValueError: if a text beside a shape is almost the name of a dtype.

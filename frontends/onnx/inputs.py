@@ -242,7 +242,7 @@ class UserShapes:
                 _fill(node, name, value, self._values[name])
 
     def check_used(self, inputs: Collection[str], unranked: Collection[str], produced: Collection[str]) -> None:
-        """Refuse names that no node produces.
+        """Check that a node produces every name.
 
         Args:
             inputs: the inputs of the model.
@@ -250,7 +250,7 @@ class UserShapes:
             produced: the values that its nodes produce.
 
         Raises:
-            CostError: naming the values of unknown rank if there are any, else all that nodes produce.
+            CostError: if not; the message lists the values of unknown rank if there are any, else all produced values.
         """
         for name in self._values:
             if name in self._used:
@@ -318,11 +318,11 @@ def _fill(node: Node, name: str, value: Value, given: Value) -> None:
 
 
 MOST_NUMBERS = 8
-"""A longer input is data, not a few sizes or factors; an example of a longer one is not written out."""
+"""The maximum length of an input that an example writes out; longer inputs are data, not sizes or factors."""
 
 
 class InputHints:
-    """The values of a walk that follow from input values the user may still give.
+    """The values of a walk that depend on input values the user may still give.
 
     Args:
         inputs: the inputs of the model by name.
@@ -332,13 +332,13 @@ class InputHints:
         self._sources: dict[Value, dict[str, str]] = {
             value: {name: _example(value)} for name, value in inputs.items() if _may_carry_numbers(value)
         }
-        """An example for each input that a value follows from."""
+        """An example for each input on which a value depends."""
 
     def __bool__(self) -> bool:
         return bool(self._sources)
 
     def propagate(self, inputs: Iterable[Value | None], outputs: Iterable[Value | None]) -> None:
-        """Note that the outputs of a node follow from its inputs."""
+        """Record that the outputs of a node depend on its inputs."""
         sources = self._sources_of(inputs)
         for value in outputs if sources else ():
             if value is not None and _may_carry_numbers(value):
@@ -350,7 +350,7 @@ class InputHints:
         return f"inputs={{{shown}}}" if shown else ""
 
     def remedy(self, *values: Value | None) -> str:
-        """Return the end of an assumption on elements of ``values``: which argument would make them known."""
+        """Return the hint for an assumption on elements of ``values``: the argument that would make them known."""
         argument = self.argument(*values)
         return f"; give {argument}" if argument else ""
 

@@ -36,8 +36,8 @@ class Inferred:
 
     Attributes:
         outputs: the outputs, as many as the operator can have.
-        facts: what rows read besides the outputs, in a class that the rule's module defines; None if there is nothing.
-        stored: tensors that the node itself holds, as ``Constant`` does.
+        facts: data for rows besides the outputs, of a class that the rule's module defines; None without any.
+        stored: tensors that the node holds, as ``Constant`` does.
     """
 
     outputs: Sequence[Value]
@@ -61,8 +61,8 @@ class Node:
         inputs: its inputs by position; None for an omitted one.
         args: inputs and attributes by the schema's names, and the node itself as ``NODE``.
         outputs: its outputs by position, once they are inferred; None for an omitted one.
-        assumed: assumptions that its outputs rest on.
-        noted: what contradicts itself in the node, as text that follows its name; it is counted nevertheless.
+        assumed: assumptions behind its outputs.
+        noted: a contradiction in the node, as text that follows its name; the node is counted nevertheless.
         makes_tensors: whether its outputs are tensors, not sequences, maps or optionals.
         inferred: the result of its shape rule, if that has facts or stored tensors.
         reads_elements: whether its shape rule read elements of its inputs.
@@ -203,10 +203,10 @@ class Node:
         """Return an output of this node.
 
         Args:
-            shape: its dimensions, None for one that depends on data; or None if even the rank does.
+            shape: its dimensions, None for a data-dependent one; or None if the rank is data-dependent.
             dtype: its dtype.
-            fold: computes its elements from arrays of the inputs' elements. A small output of constants is a constant
-                if there is such a function.
+            fold: computes its elements from arrays of the inputs' elements, which makes a small output of constants a
+                constant.
             count: number of leading inputs that the elements are computed from; None for all.
         """
         dims: Any = tuple(shape) if shape is not None else None
@@ -241,7 +241,7 @@ class Node:
         return None if found is None or all(element is None for element in found.flat) else found
 
     def _sized_by_shapes(self) -> bool:
-        # Its size follows from shapes of this run, so that it is not a constant.
+        # Its size depends on shapes of this run, so it is not a constant.
         first = _SIZED_BY.get(self.op)
         return first is not None and any(value is not None and value.follows_shapes for value in self.inputs[first:])
 
@@ -329,13 +329,13 @@ def _check_type(node: Node, attribute: Any, expected: int | None) -> None:
 
 
 MOST_PARTIAL = 64
-"""Elements of the largest tensors, of one or two axes, of which some elements are known and some are not."""
+"""The maximum number of elements of a partially known tensor, of one or two axes."""
 
 _JOINING = frozenset(("Concat", "Where"))
-"""Operators of which some elements may be known if an input is unknown."""
+"""Operators whose output may be partially known if an input is unknown."""
 
 _MIXING = frozenset(("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Equal", *_JOINING))
-"""Operators of whose inputs any may have unknown elements; others take these as their first input only."""
+"""Operators that accept unknown elements in any input; others only in their first."""
 
 _SIZED_BY = {
     **dict.fromkeys(("ConstantOfShape", "Range", "EyeLike"), 0),
@@ -361,7 +361,7 @@ def _bound(formals: Sequence[tuple[str, bool]], inputs: list[Value | None]) -> I
 
 
 def check_size(value: Value, node: Node) -> None:
-    """Refuse dimensions that are negative or too large.
+    """Check that no dimension is negative or too large.
 
     Raises:
         CostError: for such a dimension; the message includes the node.
@@ -573,13 +573,13 @@ def joined(items: Sequence[str], maximum: int = 10) -> str:
 DEQUANTIZE = "DequantizeLinear"
 
 QUANTIZED_PRODUCTS = ("QLinearConv", "QLinearMatMul", "QGemm")
-"""Operators that a quantizer writes without the metadata of those whose weights they have."""
+"""Operators that a quantizer writes without the metadata of the float operators that they replace."""
 
 SETTINGS = ("_scale", "_zero_point")
-"""Ends of the names that quantizers give to scales and zero points, of activations too: ``input.1_scale``."""
+"""Suffixes of the names of scales and zero points by quantizers, also of activations: ``input.1_scale``."""
 
 _FUSED = re.compile(r"\w+Fusion_(?P<operand>W|[A-Z]\w*?B)_")
-"""What ONNX Runtime puts before the name of a tensor that it fused: ``ConvBnFusion_W_conv1.weight``,
+"""The prefixes of ONNX Runtime for the names of tensors that it fused: ``ConvBnFusion_W_conv1.weight``,
 ``ConvBnFusion_BN_B_bn1.bias``, ``ConvAddFusion_Add_B_add.bias``, ``ConvMulFusion_Mul_B_scale``."""
 
 _REPEATED = re.compile(r"(/.+)_\d+$")
@@ -617,7 +617,7 @@ class Modules(ModuleTree[StoredTensor]):
         if listed and not self.knows(path):
             for scope, kind in zip(listed, kinds, strict=False):
                 self.enter(scope, kind.rpartition(".")[2])
-        if read and node.op_type == DEQUANTIZE:  # a quantizer put it between a weight and the node that reads it
+        if read and node.op_type == DEQUANTIZE:  # a quantizer inserted it between a weight and its reader
             self._dequantized[node.output[0]] = [stored for stored in read if not stored.name.endswith(SETTINGS)]
         else:
             self.read(path, read)

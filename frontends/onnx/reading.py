@@ -1,7 +1,7 @@
-"""From a file to a ``ModelProto`` without weights, and what the file stores.
+"""Reading of a file into a ``ModelProto`` without weights, and its stored tensors.
 
-Weights are dropped on the protobuf wire, before anything is parsed. Metadata of exporters tells parameters from
-constants, and which module a node belongs to.
+Weights are dropped on the protobuf wire, before anything is parsed. Metadata of exporters distinguishes parameters from
+constants, and assigns nodes to modules.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ SIGNATURES = {
     b"{": "it is JSON",
     b"[": "it is JSON",
 }
-"""First bytes of files that are often mistaken for ONNX models, and what a message reports of them."""
+"""The first bytes of files that are often mistaken for ONNX models, and the problem to report."""
 
 TEXT = frozenset((*b"\t\n\r", *range(0x20, 0x7F)))
 """The bytes of plain text."""
 
 HEADER = 64
-"""How many bytes at the beginning of a file show its format."""
+"""The number of leading bytes that identify the format of a file."""
 
 
 def _parsed(buffer: Buffer, name: str) -> Any:
@@ -108,7 +108,7 @@ def _checked(model: Any, name: str, found: str = "") -> Any:
 
 
 SMALL = 32 * 1024
-"""Messages up to this many bytes are copied unchanged: 1024 elements of the widest dtype fit, with their names."""
+"""The maximum bytes of messages that are copied unchanged: 1024 elements of the widest dtype and their names."""
 
 PAYLOAD = frozenset(
     TensorProto.DESCRIPTOR.fields_by_name[name].number
@@ -117,10 +117,10 @@ PAYLOAD = frozenset(
         *("external_data", "doc_string"),
     )
 )
-"""Fields of a tensor that hold its elements, or their place in another file."""
+"""Fields of a tensor with its elements, or their location in another file."""
 
 DEEPEST = 100
-"""More deeply nested messages are copied; the parser refuses them."""
+"""The maximum nesting of messages; deeper ones are copied, and the parser rejects them."""
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
@@ -223,7 +223,7 @@ PARAMETER_NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
 """The name of a tensor of a module, ``head.0.weight``; exporters do not name computed constants like this."""
 
 QUANTIZED = "_quantized"
-"""What ONNX Runtime's quantizer appends to the names of the tensors that it quantized."""
+"""The suffix of ONNX Runtime's quantizer for the names of quantized tensors."""
 
 OLDER_NAME = r"\d+|.*(/|::).*"
 """The names that the older exporter of PyTorch gives to nodes and computed values, ``/head/Mul`` or ``123``."""
@@ -300,7 +300,7 @@ def _kinds_by_signature(graph: Any) -> dict[str, str]:
 
 
 def _folded(graph: Any, parameters: Collection[str]) -> dict[str, _Folded]:
-    # Unless the parameters of the program are known, the names of sources say nothing.
+    # Without the parameters of the program, the names of sources are useless.
     if not parameters:
         return {}
     folded = {

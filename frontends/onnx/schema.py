@@ -54,7 +54,7 @@ class Signature(NamedTuple):
 def schema_signature(domain: str, op: str, version: int) -> Signature | None:
     """Return the signature of an operator in the given version of its domain; None if onnx has no schema of it.
 
-    An operator that came with a later version is read as of its newest version.
+    An operator from a later version than the model states has its newest schema.
     """
     schema = _schema(op, version, "" if domain == ONNX else domain)
     if schema is None:
@@ -148,8 +148,8 @@ def type_name(kind: int) -> str:
 
 # Constraints: values of attributes, ranks of operands
 #
-# Source: the operators' documentation in the onnx package, all versions together. What a shape rule needs to work, it
-# checks itself.
+# Source: the operators' documentation in the onnx package, all versions together. A shape rule checks its own
+# preconditions.
 
 
 ANY = 1 << 20
@@ -166,7 +166,7 @@ class Constraints:
     Attributes:
         choices: supported values of string attributes, by name.
         minimums: smallest number in attributes, or in operands whose elements are known, by name.
-        maximums: largest number in attributes, by name; a formula adds up as many terms.
+        maximums: largest number in attributes, by name, because a formula sums that many terms.
         ranks: ranks of operands, by name.
         required: attributes that must be given, if the operator has no schema.
         same_rank: operands that must have the same rank.
@@ -184,14 +184,14 @@ class Constraints:
     groups: str = ""
 
     def check(self, args: Mapping[str, Any], error: Callable[[str], Exception]) -> None:
-        """Refuse arguments that are not supported.
+        """Check that arguments are supported.
 
         Args:
             args: inputs and attributes of a node, by name.
             error: returns the exception for a text that follows the node's name.
 
         Raises:
-            CostError: for such an argument; the message includes the node, the argument and what is expected.
+            CostError: if one is not; the message includes the node, the argument and what is expected.
         """
         for name in self.required:
             if name not in args:

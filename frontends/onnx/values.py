@@ -37,13 +37,13 @@ from costcore.numbers import (
 Shape: TypeAlias = "tuple[Dim, ...]"
 
 MOST_AXES = 1000
-"""Inputs with more dimensions are refused: no framework has them."""
+"""The maximum number of dimensions of an input; no framework has more."""
 
 MOST_FOLDED = 1024
-"""Tensors up to this size have known elements."""
+"""The maximum size of tensors with known elements."""
 
 DIMENSION_LIMIT = 1 << 4096
-"""Larger dimensions are refused: no model needs them, and a chain of doublings reaches them."""
+"""The limit of a dimension: no model needs more, and a chain of doublings reaches any number."""
 
 
 def _dtype_name(onnx_name: str) -> str:
@@ -121,13 +121,12 @@ class Value:
         dtype: dtype.
         data: its elements as an object array of exact numbers and symbolic expressions, if known.
         partial: the same with None for unknown elements, if some are known and some are not.
-        role: ``param`` for stored floats, ``const`` for other stored values and for all that follows from these and
-            from shapes alone, ``data`` for everything that the run computes.
-        follows_shapes: whether a ``const`` follows from shapes of this run.
-        stored: the stored tensor that it is, also behind operators that only pass it on or reshape it.
+        role: ``param`` for stored floats, ``const`` for other stored values and for results of these and of shapes
+            alone, ``data`` for everything that the run computes.
+        follows_shapes: whether a ``const`` depends on shapes of this run.
+        stored: its stored tensor, also behind operators that only forward or reshape it.
         identity: operand id in this run.
-        spread: its shape without the repetition of elements along axes, as ``Expand`` repeats them; None if it repeats
-            none.
+        spread: its shape before elements were repeated along axes, as by ``Expand``; None without repetition.
     """
 
     shape: Shape | None
@@ -186,7 +185,7 @@ class Value:
 
 
 class Undetermined(Exception):  # noqa: N818 - not an error: the answer depends on data
-    """An attribute, an element or a rank follows from data, so it is unknown before the run."""
+    """The error for an attribute, an element or a rank that depends on data, and is unknown before the run."""
 
 
 @dataclass(slots=True, eq=False)
@@ -280,7 +279,7 @@ def _elements(proto: Any, size: int) -> Any:
 
 
 def number_of(count: Dim) -> Value:
-    """Return a scalar that follows from shapes."""
+    """Return a scalar that depends on shapes only."""
     data: Any = np.empty((), dtype=object)
     data[()] = count
     return Value((), "int64", data, "const", follows_shapes=True)
@@ -358,7 +357,7 @@ class Dimensions:
         return size
 
     def fresh(self, name: str) -> Dim:
-        """Return a dimension that the model does not name, under a name that it does not use."""
+        """Return a new symbol for an unnamed dimension, with an unused name."""
         while name in self._declared:
             name += "'"
         return self(name)
@@ -391,7 +390,7 @@ class Dimensions:
         self._bound[name] = size, where
 
     def check(self) -> None:
-        """Refuse names that the model does not have, and sizes that contradict each other.
+        """Check that the model has every name, and that sizes do not contradict each other.
 
         Raises:
             CostError: naming the dimensions of the model.
@@ -429,7 +428,7 @@ def declared_names(values: Iterable[Any]) -> set[str]:
 
 
 UNKNOWN = frozenset(("", "?", "-1", "None"))
-"""Names that do not name a dimension: two axes of one such name need not be equally long."""
+"""Placeholders in place of names: two axes with the same one need not be equally long."""
 
 
 def declared_shape(kind: Any, dims: Dimensions) -> tuple[Dim | None, ...] | None:
@@ -448,7 +447,7 @@ def _declared_dim(d: Any, dims: Dimensions) -> Dim | None:
 
 
 def fixed_size(d: Any) -> int | None:
-    """Return the number that a dimension is, which some exporters write as a name; None for all others."""
+    """Return the number of a fixed dimension, which some exporters write as a name; None for all others."""
     if d.HasField("dim_value"):
         return int(d.dim_value) if d.dim_value >= 0 else None
     return int(d.dim_param) if _is_number(d.dim_param) else None
@@ -469,7 +468,7 @@ def _is_number(name: Any) -> bool:
 
 
 MOST_ITEMS = 1024
-"""Of longer sequences only the length is kept, and what their items have in common."""
+"""The maximum length of sequences with known items; of longer ones, only the length and the common shape are kept."""
 
 
 def sequence(items: Iterable[Value], dtype: str = "") -> Container:
@@ -550,13 +549,13 @@ def declared_value(kind: Any, dims: Dimensions, name: str) -> Value:
 
 
 LARGEST_EXPRESSION = 200
-"""Symbolic expressions of more symbols, numbers and operators are dropped."""
+"""The maximum number of symbols, numbers and operators of a symbolic expression; larger ones are dropped."""
 
 
 def fold_elements(
     function: Callable[..., Any], arrays: Sequence[Any], shape: tuple[int, ...], *, partial: bool = False
 ) -> Any:
-    """Return the elements that ``function`` makes of ``arrays``, in ``shape``; None if they are not known exactly.
+    """Return the elements that ``function`` computes from ``arrays``, in ``shape``; None if not known exactly.
 
     With ``partial``, elements of the arrays and of the result may be None: unknown.
     """
@@ -584,7 +583,7 @@ def _is_representable(element: Any) -> bool:
 def each(function: Callable[..., Any], *, takes_unknown: bool = False) -> Callable[..., Any]:
     """Return ``function`` of elements as a function of broadcast arrays.
 
-    It is not asked for elements that follow from an unknown one, None, unless it takes these.
+    An unknown operand (None) gives an unknown element, without a call, unless ``takes_unknown``.
     """
 
     def apply(*arrays: Any) -> Any:

@@ -248,7 +248,7 @@ def _on_numbers(
 
 
 _MAX_CHECKS = 8
-"""How many conditions on which a model fails are assumed False."""
+"""The maximum number of conditions that are assumed False because the model fails otherwise."""
 
 
 def _past_checks(
@@ -291,7 +291,7 @@ class _Settings(NamedTuple):
     examples: Any
     """The inputs that a program was exported with; None for a module."""
     has_gpu: bool | None
-    """What the code is told if it asks for a GPU; None: nothing is done for code that names one."""
+    """The answer to code that asks for a GPU; None: code that names a GPU is left alone."""
 
 
 def _record(
@@ -308,7 +308,7 @@ def _record(
     Args:
         recorder: receives the calls.
         called: the module and its call.
-        inputs: what it is run on.
+        inputs: its inputs.
         settings: the options.
         kept: watches the tensors of the run.
         branches: which sides of branches are run that data decides.
@@ -594,13 +594,13 @@ _Cache: Any = type(lru_cache(len))
 _NO_CODE_OF_USERS = ("torch", "builtins")
 
 _NO_CONTAINERS = (Tensor, Module, type, ModuleType, FunctionType)
-"""What is not searched: it holds far more than what was put into a cache."""
+"""Types that are not searched: they hold far more than the content of a cache."""
 
 _MAX_DEPTH = 4
-"""How many containers may be around a tensor in a cache."""
+"""The maximum nesting of containers around a tensor in a cache."""
 
 _MOST_SEARCHED = 16
-"""Of how many tensors the holders are looked for, among all objects of the process."""
+"""The maximum number of tensors whose holders are searched, among all objects of the process."""
 
 _caches: WeakKeyDictionary[type, set[ref[Any]]] = WeakKeyDictionary()
 """The caches that the code of a class may use, by class."""

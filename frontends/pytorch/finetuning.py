@@ -410,7 +410,7 @@ class MuonWithAdamW(Optimizer):
 
 
 class Paged(Optimizer):
-    """An optimizer whose state lies in host memory, and moves to the device for its step alone.
+    """An optimizer with its state in host memory, which moves to the device only for the step.
 
     With a unified memory, pages of the state leave the device when activations need the room (Dettmers et al., QLoRA,
     arXiv:2305.14314). Memory of the device is therefore counted without the state.

@@ -66,8 +66,8 @@ def model_arguments(
         inputs: the inputs in any form that :func:`~costcore.frontends.pytorch.estimate.estimate` takes.
         dtype: the dtype of inputs given as shapes alone.
         values: receives the values of inputs of integers or bools that have data.
-        forward: the function that is called with them, whose signature and code tell shapes from lists of integers.
-        notes: receives a note if a list inside of other inputs is taken for a shape.
+        forward: the function that is called with them; its signature and code distinguish shapes from integer lists.
+        notes: receives a note if a list inside other inputs is read as a shape.
 
     Raises:
         TypeError: for an input in any other form.
@@ -100,7 +100,7 @@ def model_arguments(
 def variants_with_numbers(forward: Callable[..., Any], inputs: Any) -> Iterator[tuple[Any, str]]:
     """Yield inputs with numbers in place of one ambiguous shape.
 
-    Neither signature nor code tell what that argument is; each variant comes with a note on it.
+    Neither signature nor code distinguish these; each variant has a note.
     """
     is_by_name = isinstance(inputs, Mapping)
     if not is_by_name and isinstance(inputs, (list, tuple)) and inputs and all(type(item) is int for item in inputs):
@@ -164,7 +164,7 @@ class _Reader:
         Args:
             value: the argument.
             name: its name, for messages.
-            kind: what its lists and tuples of integers are.
+            kind: the meaning of its lists and tuples of integers.
         """
         if isinstance(value, Value):
             return self.read(value.value, name, Kind.NUMBERS)
@@ -362,7 +362,7 @@ def kinds_of_arguments(forward: Callable[..., Any] | None, inputs: Any, is_by_na
     """Return a function from position or name of an argument to the kind of its integers.
 
     Args:
-        forward: the function that the model is called with; None if nothing is known of it.
+        forward: the function with which the model is called; None if unknown.
         inputs: its arguments, in a list or dict.
         is_by_name: whether they are in a dict.
     """
@@ -533,10 +533,10 @@ MAX_ITEMS = 2**16
 """The maximum number of values that are taken from the iterators that one pass returned."""
 
 MAX_CALLS = 2**20
-"""The number of calls after which iterators are taken to be endless."""
+"""The number of calls after which iterators are assumed to be endless."""
 
 MAX_DEPTH = 16
-"""How many containers and iterators may lie in one another."""
+"""The maximum nesting of containers and iterators."""
 
 _FUNCTIONS = (FunctionType, MethodType, partial)
 
@@ -583,7 +583,7 @@ class _Consumer:
         elif inspect.isawaitable(value) and not _has_result(value):
             self._note(f"the coroutine {_name(value)}")
             if isinstance(value, CoroutineType):
-                value.close()  # Python warns of a coroutine that nobody awaits
+                value.close()  # Python warns of a coroutine that is never awaited
         elif isinstance(value, AsyncGeneratorType):
             self._note(f"the asynchronous generator {_name(value)}")
         elif _has_result(value):
@@ -660,7 +660,7 @@ def consume(mode: CaptureMode, model: Module, result: Any) -> Any:
     Args:
         mode: the capture.
         model: the module that ran.
-        result: what it returned.
+        result: its result.
     """
     if isinstance(result, Tensor):
         return result
@@ -702,7 +702,7 @@ def _name(value: Any) -> str:
 
 
 MAX_RUNS = 16
-"""How many runs on other sides of branches an estimate makes."""
+"""The maximum number of runs on other sides of branches in an estimate."""
 
 
 def count_most_expensive(recorder: Recorder, first: Branches, record: Callable[[Recorder, Branches], object]) -> None:

@@ -1,4 +1,4 @@
-"""Models of libraries by name, and the inputs that models usually take.
+"""Models of libraries by name, and their default inputs.
 
 ``timm:resnet50``, ``torchvision:resnet50`` and ``hf:bert`` are made from their configuration, without weights. A
 configuration of transformers is untrusted: its code never runs, and the size and build time of its model are limited.
@@ -99,7 +99,7 @@ CHANGES_COSTS = ("sliding_window", "num_experts", "num_local_experts", "n_routed
 """Keys that change costs in some models: reported if this configuration ignores them."""
 
 
-def _unread(settings: Mapping[str, Any], config: Any) -> str:
+def _ignored_settings(settings: Mapping[str, Any], config: Any) -> str:
     # Configurations of transformers accept and ignore any key.
     kind = type(config)
     known = {*kind().to_dict(), *kind.attribute_map}
@@ -132,7 +132,7 @@ def _config(name: str) -> tuple[Any, bool, str]:
         reason = str(error).partition("\n")[0].replace(folder, name)
         raise CostError(f"the configuration {name} cannot be read: {reason}") from error
     config._name_or_path = name
-    return config, False, _unread(settings, config)
+    return config, False, _ignored_settings(settings, config)
 
 
 def _cached(name: str, types: Sequence[str]) -> str:
@@ -193,7 +193,7 @@ def _class_of(config: Any) -> Any:
 
 
 def hugging_face_inputs(model: Module, name: str) -> Any:
-    """Return the inputs of a model by name; None for a model of another library."""
+    """Return the default inputs of a transformers model, by argument; None for a model of another library."""
     if not type(model).__module__.startswith("transformers.") or not hasattr(model, "dummy_inputs"):
         return None
     config: Any = model.config
@@ -218,7 +218,7 @@ def hugging_face_inputs(model: Module, name: str) -> Any:
         inputs.setdefault("decoder_input_ids", ids)
     for key, value in inputs.items():
         if isinstance(value, tuple) and not all(isinstance(size, int) and size >= 0 for size in value):
-            raise CostError(f"the configuration has no usual input: {key} would have the shape {short_repr(value)}")
+            raise CostError(f"the configuration has no default input: {key} would have the shape {short_repr(value)}")
     inputs = {key: value for key, value in inputs.items() if key in accepted}
     return inputs if inputs and required <= inputs.keys() else None
 
@@ -311,7 +311,7 @@ PRETRAINED = "use_pretrained_backbone"
 """The setting by which a part of a model is loaded from a hub, with its weights."""
 
 ELSEWHERE = re.compile(r"[\w-]+:.*", re.DOTALL)
-"""A name of timm that says where a model is looked for, ``hf-hub:timm/resnet18`` or ``local-dir:/models``."""
+"""A timm name with the source of its weights, ``hf-hub:timm/resnet18`` or ``local-dir:/models``."""
 
 FLOATS = re.compile(r"theta|base|factor|scale|eps|epsilon|token_id|model_max_length")
 """Settings that are no sizes, however large: the base of rotary embeddings is 10**10 in some models."""
@@ -409,7 +409,7 @@ MOST_MODEL_BYTES = 2**29
 """Maximum bytes of a computed tensor: a table of positions, a mask."""
 
 SMALL = 2**22
-"""Results with fewer elements are not looked at."""
+"""Results with fewer elements are not checked."""
 
 FACTORIES = frozenset(
     getattr(torch, name)
@@ -460,7 +460,6 @@ class _Watch:
         self._outer_imports = self._imports()
 
     def part(self, *_: Any) -> None:
-        """Note a module or a parameter."""
         if threading.get_ident() != self._thread:
             return
         self._parts += 1
@@ -469,18 +468,16 @@ class _Watch:
             raise CostError(f"the model has more than {MOST_PARTS:,} modules and parameters")
 
     def call(self) -> None:
-        """Note a call of PyTorch."""
         self._calls += 1
         self._last = self._clock()
         if self._calls > MOST_CALLS:
             raise CostError(f"the model makes more than {MOST_CALLS:,} calls of PyTorch before it runs")
 
     def start(self) -> None:
-        """Begin to watch."""
         threading.Thread(target=self._look, daemon=True).start()
 
     def stop(self) -> None:
-        """End; an exception that was set may not be raised later."""
+        """Stop watching; an exception that was set must not be raised later."""
         try:
             with self._lock:
                 self._ended.set()
@@ -697,7 +694,7 @@ def library_model(prefix: str, name: str) -> tuple[Module, str]:
 
 
 class DefaultInputs(NamedTuple):
-    """The usual input of a model.
+    """The default inputs of a model.
 
     Attributes:
         inputs: shapes for :func:`costcore.estimate`, with a batch of 1 unless the library has another one.
@@ -709,7 +706,7 @@ class DefaultInputs(NamedTuple):
 
 
 def default_inputs(model: object, name: str = "") -> DefaultInputs | None:
-    """Return the usual input of a model of torchvision, timm, transformers or Keras; None for any other model.
+    """Return the default inputs of a model of torchvision, timm, transformers or Keras; None for any other model.
 
     Args:
         model: the model.
@@ -736,7 +733,7 @@ def default_inputs(model: object, name: str = "") -> DefaultInputs | None:
 def without_weights() -> Iterator[None]:
     """Move every parameter to the meta device as soon as a module gets it. Buffers keep their values.
 
-    What initializes parameters afterwards computes nothing, so that models of any size are built in a second.
+    Initializing them afterwards computes nothing, so models of any size are built in a second.
     """
     handle = register_module_parameter_registration_hook(_parameter_on_meta)
     try:

@@ -73,7 +73,7 @@ def native_name(func: Any) -> str:
 
 
 def is_in_place(name: str) -> bool:
-    """Return whether a full name is that of an operator of PyTorch that writes into its first operand."""
+    """Return whether a full name names an in-place operator of PyTorch."""
     return name.startswith(ATEN) and name.endswith("_") and not name.endswith("__")
 
 

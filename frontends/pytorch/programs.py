@@ -198,7 +198,7 @@ _TEXT = ("as_string", "guards_code", "torch_version")
 """Keys of texts that are not run; the guards are removed before the first call."""
 
 _NOT_RUN = ("metadata", "range_constraints")
-"""Keys of what is only looked up."""
+"""Keys that are only looked up."""
 
 _IMPORTS = ("__enum__", "default_factory_module")
 """Keys of structures for which PyTorch imports a module by its name."""

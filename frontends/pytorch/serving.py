@@ -42,10 +42,10 @@ from .tensors import CACHES, CACHES_STATES, dtype_name, modules_of, not_compiled
 
 
 LAST_ONLY = "logits_to_keep"
-"""The argument of models of transformers that states for how many of the last tokens scores are computed."""
+"""The argument of transformers models for the number of last tokens whose scores are computed."""
 
 FEW = 16
-"""Tokens after which states are as large as they stay, such as those of a convolution over the last few tokens."""
+"""The tokens after which states no longer grow, such as those of a convolution over the last few tokens."""
 
 LATENT = ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", "num_heads")
 """The attributes of attention modules that make keys and values of one latent vector."""
@@ -59,7 +59,7 @@ class MetaCachedModel:
         cache: the cache that it runs with, see :func:`maker`.
         dtype: the dtype in which it is served; None: that of its weights. A model with a recurrence runs in it, because
             its states may have another dtype, and do not follow that of the weights.
-        file: how the file that it was read from stores its weights.
+        file: how its file stores the weights.
 
     Raises:
         ValueError: for an unknown cache.
@@ -255,11 +255,11 @@ def _blocks(config: Any) -> Blocks | None:
     return Blocks(*known) if len(known) == len(sizes) else None
 
 
-# Caches: how they are made, and which tensors they hold
+# Caches: their construction, and their tensors
 
 
 DEFAULT = "dynamic"
-"""The cache of transformers that grows, whose layers follow from the configuration of a model."""
+"""The growing cache of transformers, whose layers depend on the configuration of a model."""
 
 MakeCache = Callable[[Any], Any]
 
@@ -268,7 +268,7 @@ Part = tuple[Tensor, int | None]
 
 
 def cache_argument(model: Module) -> str:
-    """Return the name of the argument with which a model takes its cache.
+    """Return the name of the argument of a model for its cache.
 
     Raises:
         CostError: if it takes none.
@@ -331,8 +331,8 @@ def stretch(cache: object, tokens: int, length: int) -> None:
 
     Args:
         cache: a cache that was filled with few tokens, fewer than any window.
-        tokens: how many tokens it was filled with.
-        length: how many it is to hold.
+        tokens: the number of tokens in it.
+        length: the number of tokens to make room for.
     """
     for layer in getattr(cache, "layers", ()):
         window = getattr(layer, "sliding_window", None)
@@ -350,9 +350,9 @@ def resized(cache: Any, n_sequences: int, tokens: int, batch: int, length: int) 
 
     Args:
         cache: a cache that was filled, with fewer tokens than any window.
-        n_sequences: how many sequences it has.
+        n_sequences: its number of sequences.
         tokens: how many tokens of each.
-        batch: how many sequences the copy is to have.
+        batch: the number of sequences of the copy.
         length: how many tokens of each.
     """
     made = deepcopy(cache)
@@ -366,7 +366,7 @@ def resized(cache: Any, n_sequences: int, tokens: int, batch: int, length: int) 
 
 
 def _state(cache: Any) -> object:
-    # The shapes of its arrays, and what its layers count.
+    # The shapes of its arrays, and the counters of its layers.
     counts = [
         {name: value for name, value in vars(layer).items() if isinstance(value, int)}
         for layer in (cache, *getattr(cache, "layers", ()))

@@ -22,7 +22,7 @@ from costcore.errors import CostError
 
 
 class KnownValues(Protocol):
-    """Values of meta tensors, as far as they are known: ``frontends.pytorch.meta.values.Values``."""
+    """Known values of meta tensors: ``frontends.pytorch.meta.values.Values``."""
 
     def of(self, tensor: Tensor) -> Tensor | None:
         """Return the values of a tensor on the CPU; None if they are unknown."""
@@ -65,7 +65,7 @@ class _Window(NamedTuple):
         return [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in settings]
 
     def most(self) -> int:
-        """Return how many pairs a fine point has at most."""
+        """Return the maximum number of pairs of a fine point."""
         axes = zip(self.kernel, self.stride, self.dilation, strict=True)
         return math.prod(-(-k // (s // math.gcd(s, d))) for k, s, d in axes)
 

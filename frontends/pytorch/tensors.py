@@ -41,7 +41,7 @@ class Number(NamedTuple):
 
 
 class DataOperand(NamedTuple):
-    """An operand that is data although its canonical name is that of a parameter: class weights, an addend."""
+    """An operand that is data although its canonical name is used for parameters: class weights, an addend."""
 
     value: Any
 
@@ -257,7 +257,7 @@ def _number_type(value: complex) -> str:
 
 
 COMPILED = "OptimizedModule"
-"""Name of the class of what ``torch.compile`` returns of a module; to import it would import the compiler."""
+"""Name of the class of compiled modules; importing the class would import the compiler."""
 
 ORIGINAL = "_orig_mod"
 """Name of the module that was compiled, in such a module."""
@@ -314,7 +314,7 @@ _SETTINGS = ("stride", "padding", "output_padding", "dilation", "groups", "trans
 """The methods of a packed convolution that return its settings."""
 
 _TYPES = "__torch__.torch.classes.quantized."
-"""The beginning of the names of the types of packed objects."""
+"""The prefix of the names of the types of packed objects."""
 
 _EMBEDDING = "quantized::embedding_byte"
 

@@ -45,7 +45,7 @@ SAMPLES: dict[str, Callable[[], Any]] = {
     "Library": lambda: torch.library.Library("costcore_register", "FRAGMENT"),
     "MultiheadAttention": lambda: torch.nn.MultiheadAttention(2, 1),
 }
-"""Makers of objects whose attributes are in the register."""
+"""Functions that make objects whose attributes are in the register."""
 
 _TABLE = """
 [torch._C]

@@ -134,7 +134,7 @@ def make_optimizer(optimizer: str | OptimizerFactory, model: Module, keeps_maste
 
 
 def differentiable(result: Any) -> list[Tensor]:
-    """Return the outputs of a model that have a backward pass, wherever they are in what it returned."""
+    """Return the outputs of a model that have a backward pass, at any depth of its result."""
     found = [x for x in nested_tensors(result) if x.requires_grad]
     return found or [x for x in tensors_in_object(result) if x.requires_grad]
 
@@ -146,7 +146,7 @@ def run_backward(mode: CaptureMode, result: Any, loss: Callable[[Any], Any] | No
 
     Args:
         mode: the capture.
-        result: what the model returned.
+        result: the result of the model.
         loss: returns the loss from it.
         name: name of the model, for messages.
 
@@ -218,7 +218,7 @@ LOST_ROWS = "the sum of several sparse gradients of a parameter was taken to hav
 
 
 def note_lost_rows(mode: CaptureMode, model: Module) -> None:
-    """Note an assumption per parameter with a sum of sparse gradients: the meta device loses its rows."""
+    """Record an assumption per parameter with a sum of sparse gradients, whose rows the meta device loses."""
     with mode.paused:
         gradients = [parameter.grad for parameter in model.parameters()]
         lost = [x for x in gradients if x is not None and x.layout is torch.sparse_coo and not x._values().numel()]

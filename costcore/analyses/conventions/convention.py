@@ -34,8 +34,8 @@ UNIT_NAMES = {"MAC": "MACs", "FLOP": "FLOPs", "MULT": "products", "BOP": "bit op
 """The same in the plural."""
 
 BY = ("op", "module", "function", "module call", "whole")
-"""By what a pass finds the rule of a call: its operator; the module that makes it; the API function that the
-code called; or not by calls: each module call, or the network as a whole."""
+"""The keys by which a pass finds the rule of a call: its operator, the module that makes it, or the API function that
+the code called. Other passes count each module call, or the whole network."""
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -95,13 +95,13 @@ class Convention:
 
     Attributes:
         name: the name, ``fvcore``.
-        tool: what counts so, ``ptflops``.
-        version: the version that the rules were held against.
+        tool: the tool that counts so, ``ptflops``.
+        version: the version against which the rules were checked.
         variant: the option or part of the tool, ``backend=aten``; empty if there is only one.
         unit: one of :data:`UNITS`.
         calls_it: what the tool calls its number, ``flops``.
         aliases: other names.
-        description: what is special about it, in one or two sentences.
+        description: its peculiarities, in one or two sentences.
         sources: where the rules come from.
         counts: the passes, which add up.
         notes: known differences from the tool, with the size of the gap.

@@ -45,13 +45,13 @@ from costcore.trace.trace import CallCost, Trace
 def fused_attention(trace: Trace, modules: ModuleIndex, only_frozen: bool = False) -> frozenset[str]:
     """Return the paths of modules that PyTorch runs as one fused operator without gradients.
 
-    These are attention of one sequence with itself whose batch comes first, and encoder layers around it.
+    They are batch-first self-attention modules, and encoder layers around them.
 
     Args:
         trace: the run.
         modules: its modules.
-        only_frozen: only those of which nothing needs a gradient in a run with gradients: in evaluation mode, no
-            parameter of theirs is trained, and none on which their inputs depend.
+        only_frozen: only modules that need no gradient even in a run with gradients: in evaluation mode, with neither
+            their parameters trained nor any parameter on which their inputs depend.
     """
     calls: dict[str, list[Call]] = {}
     activated: set[str] = set()
@@ -253,8 +253,8 @@ class Counts:
 
     Attributes:
         convention: the convention.
-        lines: what its rules count, in order of execution.
-        notes: what could not be reproduced in this run.
+        lines: the amounts of its rules, in order of execution.
+        notes: parts that could not be reproduced in this run.
     """
 
     convention: Convention
@@ -725,13 +725,13 @@ def _does_arithmetic(cost: Cost) -> bool:
 def counted_trace(trace: Trace, amounts: Sequence[Dim], convention: str, unit: str) -> Trace:
     """Return the trace with amounts of a convention as FLOPs, and its unit and name in the run.
 
-    An amount of several executions of a call stands for all of them, so such a call is counted as executed once.
+    The amount of a call covers all its executions, so ``times`` becomes 1.
 
     Args:
         trace: the run.
         amounts: the amount of every call.
         convention: the name of the convention.
-        unit: what it counts, in the plural.
+        unit: its unit, in the plural.
     """
     records = [_counted(record, amount) for record, amount in zip(trace, amounts, strict=True)]
     unit = f"{unit} ({convention})"  # beside the MACs of costcore

@@ -115,11 +115,11 @@ class Device:
             ``special`` in tera evaluations per second.
         memory: bandwidths and caches.
         fast_convolution: whether convolutions may run with fewer products than their definition (Winograd, FFT).
-        unbounded: those of :data:`UNBOUNDED` that do not bind on purpose. What the file does not state is unknown.
+        unbounded: the limits, of :data:`UNBOUNDED`, that do not bind on purpose. Missing figures are unknown instead.
         printed: peaks as the vendor prints them.
         sources: where the figures come from.
         aliases: other names by which it is chosen, such as ``h100``.
-        notes: what a user of the figures should know.
+        notes: remarks for users of the figures.
         calibration: the table of a calibrated device; empty if it was never calibrated.
         least_kernel_us: the duration of the shortest kernel seen on the device, in microseconds; None if unknown.
     """
@@ -232,10 +232,10 @@ class Device:
         return replace(self, units=units, peak=peak, memory=self.memory._replace(caches=caches))
 
     def levels(self) -> list[tuple[str, int, float]]:
-        """Return the memories, the nearest first: name, contents that may lie nearer, and bytes per second.
+        """Return the memories, the nearest first: name, nearer capacity in bytes, and bytes per second.
 
-        What lies nearer is the size of the cache before it in bytes: so much of what a group of calls reads can already
-        be there, and as much of what it writes can stay there.
+        The nearer capacity is the size of the cache before the memory: up to that many bytes of a group's reads can
+        already be there, and as many of its writes can stay there.
         """
         nearer, found = 0, []
         for each in self.memory.caches:
@@ -636,7 +636,7 @@ def communications_of(report: ReportLike, links: object = None) -> list[Communic
 
 
 def collective_seconds(layer: Layer, cost: Cost, link: Link) -> float:
-    """Return how long one collective takes over a link."""
+    """Return the seconds of one collective over a link."""
     n, sent = int(layer.attrs["group_size"]), float(cost.mcomm)
     if n == 1:
         return 0.0
@@ -650,7 +650,7 @@ def collective_seconds(layer: Layer, cost: Cost, link: Link) -> float:
 
 
 def all_reduce_seconds(n: int, nbytes: float, link: Link) -> float:
-    """Return how long an all-reduce of a number of bytes takes n processes, by ring or by tree."""
+    """Return the seconds of an all-reduce of a number of bytes among n processes, by ring or by tree."""
     ring = link.seconds(2 * (n - 1), 2 * (n - 1) / n * nbytes)
     return min(ring, link.seconds(2 * ceil_log2(n), 2 * nbytes))
 

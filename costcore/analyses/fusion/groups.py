@@ -238,7 +238,7 @@ def _common_extent(a: Cluster, b: Cluster) -> tuple[Dim, Dim | None] | None:
 
 
 def _absorbed_extent(cluster: Cluster, earlier: Cluster, graph: Graph) -> tuple[Dim, Dim | None] | None:
-    # A smaller group, computed for this one alone, becomes part of its loop.
+    # A smaller group that only this one reads is computed inside its loop.
     if not earlier.patterns <= RECOMPUTABLE or not is_negative(earlier.elements - cluster.elements):
         return None
     inside = {*cluster.calls, *earlier.calls}
@@ -379,7 +379,7 @@ def inline(graph: Graph, keys: Sequence[object]) -> None:
 
     Args:
         graph: the values; modified in place.
-        keys: what calls must have in common to run as one kernel, by position.
+        keys: the fusion key of each call, by position.
     """
     loads: dict[int, int] = {}
     inlined = []
@@ -413,7 +413,7 @@ def sink_into_readers(graph: Graph, partition: Partition, keys: Sequence[object]
     Args:
         graph: the values; modified in place.
         partition: the groups so far.
-        keys: what calls must have in common to run as one kernel, by position.
+        keys: the fusion key of each call, by position.
 
     Returns:
         Whether anything moved, so that the groups have to be formed again.
@@ -478,8 +478,8 @@ def _is_free_to_move(graph: Graph, position: int, keys: Sequence[object], skips:
 
 
 def _split_interpolations(graph: Graph, position: int, readers: Sequence[Node]) -> None:
-    # Readers of another size finish an interpolation themselves, from its two values per element and its operand.
-    # TorchInductor does this if the operand is itself computed, such as a product with a bias.
+    # Readers of another size compute the last blend of an interpolation themselves: they read its operands, and the
+    # two values per element that it then writes. TorchInductor does this if the operand is itself computed.
     node = graph.nodes[position]
     if all(map(partial(_fits, node), readers)) or not all(
         each.work.pattern in INLINING_READERS - {"window"} for each in readers

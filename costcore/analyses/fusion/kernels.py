@@ -32,9 +32,9 @@ class Kernel(NamedTuple):
 
     Attributes:
         calls: the positions of its calls, including calls that an earlier kernel began.
-        own: its calls that no earlier kernel has; their MACs count here.
+        own: its calls that are in no earlier kernel; their MACs count here.
         n_bytes: the bytes that it reads and writes, as the compiler counts them.
-        rewrites: what it stores in another layout and does nothing else: ``weight``, ``activation``; empty for others.
+        rewrites: for a kernel that only copies into another layout, what it copies: ``weight`` or ``activation``.
     """
 
     calls: tuple[int, ...]
@@ -46,17 +46,16 @@ class Kernel(NamedTuple):
 class Kernels(Result):
     """The kernels that a compiler makes of a model.
 
-    The compiler states them before it writes code: nothing is compiled to machine code, and nothing runs. Their bytes
-    are its own count, which has whole operands where a kernel reads part of one, and values that stay in registers on a
-    CPU.
+    They are read from the compiler's scheduler: nothing is compiled to machine code, and nothing runs. Bytes are the
+    compiler's own count. It includes whole operands where a kernel reads a part, and, on a CPU, values in registers.
 
     Args:
         trace: the run of the report.
-        schedule: what the compiler states.
+        schedule: the schedule of the compiler.
 
     Attributes:
         kernels: every kernel, in order.
-        missing: the positions of calls that compute and that no kernel has.
+        missing: the positions of computing calls that are in no kernel.
     """
 
     trace: Trace
@@ -225,8 +224,8 @@ class ScheduledKernel(NamedTuple):
 
     Attributes:
         n_bytes: the bytes that it reads and writes, as the compiler counts them.
-        origins: what it computes.
-        rewrites: what it stores in another layout and does nothing else: ``weight``, ``activation``; empty for others.
+        origins: the operators that it computes.
+        rewrites: for a kernel that only copies into another layout, what it copies: ``weight`` or ``activation``.
     """
 
     n_bytes: int

@@ -1,7 +1,7 @@
 """The bytes that fused groups move: values between the calls of a group stay in registers.
 
-The chapter goes from groups to calls: shares of a group, the graph of values (views renamed to their sources, layouts,
-concatenations in place), the work of one call, and the rules of TorchInductor for layouts, overwritten memory and split
+Sections go from groups to calls: the traffic of a group, the graph of values (views renamed to their sources, layouts,
+concatenations in place), the work of one call, and TorchInductor's rules for layouts, overwritten memory and split
 reductions.
 """
 
@@ -20,7 +20,7 @@ from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
 
 MOST_LOADS_OF_ROW = 6
-"""The maximum number of values to compute the sums of a short row from again, for every element."""
+"""The maximum loads per row for which every element recomputes the statistics of a short row."""
 
 
 class CallTraffic(NamedTuple):
@@ -29,9 +29,8 @@ class CallTraffic(NamedTuple):
     Attributes:
         read: bytes that it reads.
         written: bytes that it writes.
-        read_again: the part of ``read`` that a compiler reads but a better kernel would not: rows that it reads twice,
-            and operands that it copies first.
-        copied: the part of ``written`` that are copies of operands.
+        read_again: the part of ``read`` that a better kernel avoids: rows read twice, and operands copied first.
+        copied: the part of ``written`` that is copies of operands.
     """
 
     read: Dim
@@ -43,9 +42,9 @@ class CallTraffic(NamedTuple):
 def traffic(graph: Graph, calls: Sequence[int]) -> list[CallTraffic]:
     """Return the bytes that each call of a group reads and writes; they add up to the bytes of the group.
 
-    A group reads of every value from outside the largest part that one of its calls reads, once; different parts of a
-    value add up, to the whole value at most. The first call that reads a part is charged with it. A group writes what
-    calls outside read, what is needed after the run, and what nobody reads.
+    Of a value from outside, a group reads the largest part that one of its calls reads, once; different parts add up,
+    to at most the whole value. The first call that reads a part is charged with it. A group writes values that calls
+    outside read, values needed after the run, and values without a reader.
 
     Args:
         graph: the values.
@@ -62,7 +61,7 @@ def traffic(graph: Graph, calls: Sequence[int]) -> list[CallTraffic]:
 
 
 def is_written(graph: Graph, result: int, members: set[int]) -> bool:
-    """Return whether somebody outside a group needs a value, or nobody at all reads it."""
+    """Return whether a value is needed outside a group, or has no reader."""
     readers = graph.readers.get(result)
     if not readers or result in graph.kept:
         return True
@@ -97,7 +96,7 @@ class _GroupReads:
         self._parts: dict[int, dict[int, Dim]] = {}
 
     def add(self, node: Node) -> tuple[Dim, Dim]:
-        """Return the bytes that a call reads and no call before it, and the part of them that it reads again."""
+        """Return the bytes that a call adds to the reads of the group, and the part of them that is repeated reads."""
         new = [self._new(operand) for operand in _needed(node, self._inside)]
         again = [node.copied, node.again, *self._bytes_of_first_kernels(node)]
         return sum_of([node.work.more_read, node.unnamed, *new, *again]), sum_of(again)
@@ -159,7 +158,7 @@ def _needed(node: Node, inside: set[int]) -> list[Operand]:
 
 def _written(graph: Graph, position: int, members: set[int]) -> Dim:
     node = graph.nodes[position]
-    # What a call leaves unwritten is taken off its first outputs.
+    # Bytes that a call does not write are taken off its first outputs.
     written, left = [node.work.more_written, node.copied], node.work.unwritten
     for result, nbytes in zip_longest(node.results, node.work.writes, fillvalue=0):
         if is_written(graph, result, members):
@@ -187,7 +186,7 @@ def _smaller(a: Dim, b: Dim) -> Dim:
 
 
 MOST_LOADS = 4
-"""The maximum number of values to compute a result from again in several loops, as in TorchInductor."""
+"""The maximum loads of a result that several loops recompute, as in TorchInductor."""
 
 MOST_JOINED = 8
 """The maximum number of operands of a concatenation in one loop, as in TorchInductor."""
@@ -217,7 +216,7 @@ class Node(NamedTuple):
         copied: bytes of operands that are copied into another layout first, and of outputs to which a bias is added.
         unnamed: bytes of inputs without an operand id, which nothing is known to produce.
         again: bytes of operands that are read again, because the result is written in another layout.
-        follows: positions of earlier calls that must run first: producers of what it reads, and writers of the same
+        follows: positions of earlier calls that must run first: producers of its operands, and writers of the same
             memory.
     """
 
@@ -243,11 +242,11 @@ class Graph:
         kept: operand ids of values that are needed after the run, or by control flow between calls.
         sizes: bytes of whole values of which parts are read, by operand id.
         home: the position of the call whose value a free call renames, by position; -1 if no call produces it.
-        placed: positions of concatenations whose operands are written into the result by whoever produces them.
-        copied: the first of these that reads a value, or a part of it, by operand id of the part. The value is copied
-            into the others at the same time.
-        overwriting: positions of calls that write over memory which is then read under another name. That value is
-            ``-position - 1`` and has no producer.
+        placed: positions of concatenations whose operands are written into the result by their producers.
+        copied: the first concatenation in ``placed`` that reads a value, by operand id of the part that it reads. It
+            copies the value into the others at the same time.
+        overwriting: positions of calls that overwrite memory which is then read under another name. That value has the
+            id ``-position - 1`` and no producer.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -263,11 +262,11 @@ class Graph:
         self._value: dict[int, int] = {}
         self._view: dict[int, int] = {}
         self._votes: dict[int, tuple[int, int]] = {}
-        """How many values in another layout, and in their own, a loop computes a result from."""
+        """The loads from which a loop computes a value: in another layout, and in the logical one."""
         self._order: dict[int, Order] = {}
-        """The axes of a value in the order in which they lie in memory, if that is known to be another one."""
+        """The axes of a value in memory order, if it is known to differ from the logical order."""
         self._written: dict[int, tuple[int, ...]] = {}
-        """The layout in which the first product that reads a value needs it, which whoever computes it writes."""
+        """The layout that the first product reading a value needs; the producer of the value writes it."""
         self._biased: list[int] = []
         """Positions of the products whose bias is added afterwards."""
         self.overwriting: set[int] = set()
@@ -332,14 +331,14 @@ class Graph:
     def _loop_order(self, identity: int) -> Order | None:
         producer = self.producer.get(identity)
         is_product = producer is not None and self.nodes[producer].work.pattern == "product"
-        # Frameworks write products in their own layout, which loops do not hand on.
+        # Loops do not propagate the layout in which a framework writes a product.
         return None if is_product else self._order.get(identity)
 
     def _arrange_product(self, position: int, call: Call) -> Dim:
         operands = dict(zip(call.layer.inputs, call.inputs, strict=False))
         for each in operands.values():
             if self._pattern_of(each) == "reduce":
-                self._order.pop(each, None)  # frameworks write it as it is named
+                self._order.pop(each, None)  # frameworks write it in logical order
         found = layout_of(
             call.layer, {name: self._order[each] for name, each in operands.items() if each in self._order}
         )
@@ -363,8 +362,8 @@ class Graph:
         return None if producer is None else self.nodes[producer].work.pattern
 
     def _is_written_in_layout(self, value: int, view: int, order: tuple[int, ...]) -> bool:
-        # The first product that reads a value decides its layout. A norm whose rows lie otherwise reads them again,
-        # after it has written two values of each.
+        # The first product that reads a value decides its layout. A norm whose rows have another layout writes two
+        # values per row, and reads the rows again.
         pattern = self._pattern_of(value)
         is_whole = self._view.get(view, view) == self._view.get(value, value)
         if pattern not in ("map", "reduce") or not order or not is_whole:
@@ -379,7 +378,7 @@ class Graph:
         return True
 
     def add_biases(self) -> None:
-        """Let a kernel of its own add a bias, unless a loop that reads the product does, or the product itself."""
+        """Add a kernel for each bias that neither the product nor a loop that reads it adds."""
         for position in self._biased:
             node = self.nodes[position]
             value = node.results[0]
@@ -400,7 +399,7 @@ class Graph:
         return [self._as_written(*pair) for pair in zip(operands, storages or [0] * len(operands), strict=True)]
 
     def _as_written(self, operand: Operand, storage: int) -> Operand:
-        # Memory that a call overwrote under another name is a value of its own.
+        # Memory that was overwritten under another name is a new value.
         writer = self._overwrites.writer(storage, operand.value)
         if writer is None:
             return operand
@@ -409,7 +408,7 @@ class Graph:
         return Operand(-writer - 1, operand.view, operand.nbytes)
 
     def _place_operands(self) -> None:
-        # A concatenation of few operands that nothing else computes with is part of a loop instead.
+        # A concatenation of few operands without other readers is part of a loop instead.
         for position, node in enumerate(self.nodes):
             if node.work.joins and (len(node.operands) > MOST_JOINED or any(map(self._is_shared, node.operands))):
                 self.placed.add(position)
@@ -445,7 +444,7 @@ def _unnamed(work: Work, operands: Sequence[Operand]) -> Dim:
 
 
 def _read_beside_operands(trace: Trace) -> tuple[list[int], dict[int, Sequence[int]]]:
-    # Some operands are read beside the inputs of a layer: the lower bound of ``Clip``, the type of ``CastLike``.
+    # Some operands are not inputs of the layer: the lower bound of ``Clip``, the type of ``CastLike``.
     kept = [*trace.run.returned]
     beside: dict[int, Sequence[int]] = {}
     if trace.run.dataflow is not None and trace.run.dataflow.steps:
@@ -462,7 +461,7 @@ def _read_beside_operands(trace: Trace) -> tuple[list[int], dict[int, Sequence[i
 
 
 LOOPS: frozenset[Pattern] = frozenset(("map", "reduce", "window", "move", "make"))
-"""Patterns of calls with kernels written by a compiler, which decides where their results go."""
+"""Patterns of calls whose kernels a compiler writes, so that it can place their results."""
 
 
 class Work(NamedTuple):
@@ -470,10 +469,9 @@ class Work(NamedTuple):
 
     Attributes:
         pattern: its pattern.
-        elements: the number of elements that it runs over: those of a reduction's input, of any other output.
+        elements: the number of elements that it runs over: of the input for a reduction, otherwise of the output.
         rows: the number of rows of a reduction; None for any other pattern, or if it is unknown.
-        parts: into how many parts each row is split, 0 if rows are written out; see
-            :mod:`costcore.analyses.fusion.traffic`.
+        parts: the number of parts of each row of a reduction, 0 if rows are unrolled; see :func:`parts_of_rows`.
         reads: bytes of every input.
         unread: bytes of the inputs that are not needed, as an embedding needs few rows of its table.
         writes: bytes of every output.
@@ -504,7 +502,7 @@ class Work(NamedTuple):
 
     @property
     def is_short(self) -> bool:
-        """Whether its rows are written out, so that it needs neighbors as a window does."""
+        """Whether its rows are unrolled, so that it reads neighbors as a window does."""
         return bool(self.parts == 0)
 
     @property
@@ -514,12 +512,12 @@ class Work(NamedTuple):
 
     @property
     def ends_loop(self) -> bool:
-        """Whether nobody can use its results in the loop that computes them."""
+        """Whether its results cannot be used in the loop that computes them."""
         return self.is_split and not self.reads_twice
 
     @property
     def reads_twice(self) -> bool:
-        """Whether it needs its rows once more when they are reduced, as a norm does, and does not keep them."""
+        """Whether it reads its rows again after reducing them: a norm whose rows are split or unrolled."""
         return self.parts != 1 and _has_all_of(self.writes, self.reads[0])
 
     @property
@@ -586,7 +584,7 @@ def work_of(layer: Layer, cost: Cost, pattern: Pattern) -> Work:
 
 
 def statistics_of(work: Work) -> Dim:
-    """Return the bytes of two values of each row, such as its mean and its variance, written and then read."""
+    """Return the bytes of two values per row, such as mean and variance, written and read again."""
     return 4 * (work.rows or 1) * work.reads[0] // work.elements
 
 
@@ -606,8 +604,8 @@ PATTERNS: tuple[Pattern, ...] = get_args(Pattern)
 def pattern_of(layer: Layer) -> Pattern:
     """Return the pattern of a layer; ``opaque`` if its calculator states none, or if it has no calculator.
 
-    A layer without outputs is opaque too: it returns a value to the program, such as the answer of ``torch.equal``, or
-    only changes its operands. See :func:`costcore.ir.pattern` for what each pattern means.
+    A layer without outputs is opaque too: it returns a value to the program, as ``torch.equal`` does, or only changes
+    its operands. :func:`costcore.ir.pattern` describes the patterns.
 
     Raises:
         CostError: if the calculator states something else, or if its function raises an exception.
@@ -691,7 +689,7 @@ def order_of_view(layer: Layer, order: Order | None) -> Order | None:
 
     Args:
         layer: the view.
-        order: the order of the axes of what it is a view of, with the same meaning.
+        order: the order of the axes of its source, with the same meaning.
     """
     before, after = next(iter(layer.inputs.values())).shape, layer.outputs[0].shape
     axes, axis = layer.attrs.get("axes"), layer.attrs.get("axis")
@@ -738,10 +736,10 @@ def _reshaped_order(before: Sequence[Dim], after: Sequence[Dim], order: Order) -
 
 
 class Overwrites:
-    """The memory of the calls so far: who wrote over it last, and which value has the result.
+    """The memory that calls overwrote so far: its last writer, and the value that holds the result.
 
-    Storage ids identify memory. ``x.add_(1)`` gives a new value in the memory of x, and calls that read x afterwards
-    read this value. After ``x[0].add_(1)`` they read x itself, which no call produced as it then is.
+    Storage ids identify memory. ``x.add_(1)`` makes a new value in the memory of x, which later readers of x read.
+    After ``x[0].add_(1)`` they read x itself, whose new content no call produced.
     """
 
     def __init__(self) -> None:
@@ -754,17 +752,17 @@ class Overwrites:
         return not self._last
 
     def writer(self, storage: int, value: int) -> int | None:
-        """Return the position of the call that wrote over the memory of a value after it was produced; None if none."""
+        """Return the position of the call that overwrote a value after it was produced; None without one."""
         last = self._last.get(storage)
         return None if last is None or last[1] == value else last[0]
 
     def note(self, position: int, call: Call, values: Mapping[int, int]) -> list[int]:
-        """Note the reads of a call and its writes over memory; return the calls that wrote over it before.
+        """Record the reads and overwrites of a call; return the earlier calls that overwrote the same memory.
 
         Args:
             position: the position of the call.
-            call: the call; its outputs have memory of their own unless it writes over something.
-            values: the value that an operand id is another name of.
+            call: the call; its outputs have memory of their own unless it overwrites an operand.
+            values: the value of which an operand id is an alias.
         """
         count, before = len(call.inputs), []
         self._known.update(call.storages[:count])
@@ -783,22 +781,22 @@ MULTIPROCESSORS = 132
 """Multiprocessors of the target device, here an H100; TorchInductor's rule depends on it."""
 
 INNER, OUTER = (2, 8192), (64, 128)
-"""Rows per multiprocessor from which on none is split, and the longest row that one block reduces.
+"""Rows per multiprocessor from which on rows are not split, and the maximum length of a row that one block reduces.
 
-The first pair is for rows whose elements are neighbors in memory, the second for rows across them. These are the limits
-of TorchInductor (``InductorChoices.reduction_split_factor`` of PyTorch 2.13, for compute capabilities below 10).
+``INNER`` is for rows that are contiguous in memory, ``OUTER`` for strided ones. Source: TorchInductor
+(``InductorChoices.reduction_split_factor`` of PyTorch 2.13, for compute capabilities below 10).
 """
 
 SHORT = 8
-"""The length from which on a reduction is a loop, as in TorchInductor. Shorter rows are written out, one per thread."""
+"""The minimum row length of a loop, as in TorchInductor. Shorter rows are unrolled, one per thread."""
 
 
 def parts_of_rows(
     layer: Layer, elements: Dim, rows: Dim | None, last: int | None = None, multiprocessors: int = MULTIPROCESSORS
 ) -> Dim:
-    """Return into how many parts each row of a reduction is split.
+    """Return the number of parts into which each row of a reduction is split.
 
-    It is 1 unless there are provably few and long rows, and 0 if they are so short that they are written out.
+    It is 1 unless rows are provably few and long, and 0 if they are so short that they are unrolled.
 
     Args:
         layer: the reduction.

@@ -1,4 +1,4 @@
-"""Join a profile with a run: which measured call or kernel is which call of the report.
+"""Join a profile with a run: match measured calls and kernels to the calls of the report.
 
 Calls of PyTorch match in order, by a longest common subsequence; kernels of graphs by names of nodes, as regions.
 """
@@ -42,7 +42,7 @@ def with_profile(trace: Trace, other: Trace) -> Trace:
         other: the run that was measured.
 
     Raises:
-        CostError: if nothing was measured there, or no call is the same.
+        CostError: if nothing was measured there, or no call matches.
     """
     profile = other.run.profile
     if profile is None:
@@ -90,8 +90,8 @@ def with_times(trace: Trace, profile: Profile) -> Trace:
 def pairs_of(trace: Trace, other: Trace) -> dict[int, int]:
     """Return the position of the same call of another run, by the position of the call.
 
-    A profile numbers modules when they are called, so that its names stay right if it lacks events; if it began to
-    number before the run, or lacks modules, others fit better.
+    Modules are compared by the names in the profile, by names that are numbered anew, and not at all; the attempt with
+    most pairs wins. The first is best if events are missing, the second if the profile began to number before the run.
     """
     names = module_names(trace)
     attempts: tuple[tuple[Mapping[str, str], Mapping[str, str]], ...]
@@ -175,8 +175,8 @@ def _name(path: str, modules: Mapping[str, Any], numbers: dict[str, int], own: d
 # Kernels without operators: those of a replayed graph, or of a profile of a device alone, by order and family
 #
 # Products, convolutions and attention are anchors. They are joined only if all of them are there, in the order of the
-# model, so that one that is missing or fused leaves everything unjoined instead of moved. Between anchors, kernels of a
-# family are joined if the calls between the same anchors are as many. Nothing else is joined.
+# model: if one is missing or fused, nothing is joined, rather than shifted. Between two anchors, kernels of a family
+# are joined if there are equally many calls of it. Nothing else is joined.
 
 
 ANOTHER_REPLAY = "of another replay"
@@ -235,7 +235,7 @@ _OF_CALLS: Mapping[str, str] = {
 
 
 def family_of(kernel: str) -> str:
-    """Return the family of a kernel by its name; empty if the name says none."""
+    """Return the family of a kernel by its name; empty if it is unknown."""
     name = kernel.lower()
     return next((family for family, pattern in _FAMILIES if pattern.search(name)), "")
 
@@ -243,7 +243,7 @@ def family_of(kernel: str) -> str:
 def _with_kernels(
     trace: Trace, profile: Profile, own: set[int], there: set[int]
 ) -> tuple[Profile, dict[int, CallTime], dict[int, int]]:
-    """Return the profile with what is not joined as work elsewhere, and the times of calls by kernels alone."""
+    """Return the profile with unjoined kernels as other work, the times of calls, and calls in the kernel of others."""
     kernels = [each for position, some in profile.kernels.items() if position not in there for each in some]
     if not kernels:
         return profile, {}, {}
@@ -492,9 +492,9 @@ def _owner(k: int, kernel: KernelTime, mains: dict[int, int], regions: Regions) 
 
 # Regions: the calls of a graph that each kernel computes.
 #
-# A kernel carries the name of a node, or of the value that it produces, with words of the optimization that made it; or
-# only its operator, if the runtime made it anew. That node is its anchor. Behind it a kernel may compute others: from
-# an epilogue, back to the product that its operator names, and operators whose only reader, or whose producer, it is.
+# A kernel has the name of a node, or of the value that it produces, with words of the optimization that made it; or
+# only an operator, if the runtime created it. That node is its anchor. A kernel may compute further nodes: back from an
+# epilogue to the product that its operator names, and nodes whose producer or only reader it computes.
 
 
 LAYOUT = re.compile(r"^(Reorder|Reformat|Memcpy|Mem_?copy)|gemm_(in|out)put_reshape|^Reformatting")
@@ -521,7 +521,7 @@ STANDS_FOR: Mapping[str, tuple[str, ...]] = {
 """The operators of a graph that a runtime's own kernels stand for, the most characteristic one first."""
 
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "Attention")
-"""The operators that only kernels of attention compute without naming them."""
+"""The operators that no kernel except attention computes without naming them."""
 
 _OPTIMIZER_WORDS = re.compile(r"(_nchwc|_nhwc|_token_\d+|/\w+Fusion/?\w*|/\w+Fusion/)+$")
 
@@ -537,7 +537,7 @@ class Regions:
 
     Attributes:
         owner: the position of a kernel by that of a call.
-        core: the same without calls that the kernel states neither by name nor by its operator.
+        core: the same, for calls that the kernel states by name or by its operator only.
         anchors: the position of the call by that of the kernel, of kernels that have one.
         layout: the positions of kernels that only change the layout of values.
     """
@@ -681,13 +681,13 @@ class Regions:
 
 
 MOST = 2**29
-"""The most bytes of a file after decompression."""
+"""The maximum bytes of a file after decompression."""
 
 MOST_RATIO, UNPACKED = 64, 2**23
-"""How much larger a file may be after decompression than before, beyond a size."""
+"""The maximum ratio of decompression, and the bytes up to which any ratio is allowed."""
 
 KERNEL = "_kernel_time"
-"""How the names of kernels of ONNX Runtime end."""
+"""The suffix of the names of kernels of ONNX Runtime."""
 
 RUN = "model_run"
 """The name of the event of ONNX Runtime around one run."""
@@ -733,7 +733,7 @@ class RuntimeProfile(NamedTuple):
 
 
 def read_runtime_profile(path: str | PathLike[str]) -> RuntimeProfile:
-    """Return the profile of one run from a file: of several, the one with the median time, the first left out.
+    """Return the profile of one run from a file; of several runs, the one with the median time, without the first.
 
     Raises:
         CostError: if the file cannot be read, or is of none of these formats.
@@ -866,7 +866,7 @@ def run_with(trace: Trace, profile: Any) -> Trace:
 
     Raises:
         TypeError: if ``profile`` is neither.
-        CostError: if it cannot be read, or nothing of the two is the same.
+        CostError: if it cannot be read, or no call matches.
     """
     if isinstance(profile, (str, PathLike)):
         return with_runtime_profile(trace, profile)

@@ -54,11 +54,11 @@ class Measured(Result):
 
     Args:
         trace: the run.
-        profile: what was measured of it.
+        profile: its measurements.
         times: the bounds on the device; None without a device.
         n_missed: how many calls of the run were not measured.
         key: the groups of the table that is shown, see :meth:`by`; None for classes, or operators without modules.
-        top: the most groups that are shown with ``key``.
+        top: the maximum number of groups that are shown with ``key``.
 
     Attributes:
         calls: every call that was measured.
@@ -102,7 +102,7 @@ class Measured(Result):
 
     @cached_property
     def mfu(self) -> float | None:
-        """The share of the device's printed peak that the products of the forward and backward pass took of the span.
+        """The MFU over the span: products of the forward and backward pass at the printed peak of the device.
 
         Of several dtypes, each counts at its own peak. None without a device or products, or if a peak is unknown.
         """
@@ -146,7 +146,7 @@ class Measured(Result):
 
         Args:
             by: see :meth:`by`.
-            top: the most groups; the others are one row.
+            top: the maximum number of groups; the others are one row.
 
         Raises:
             TypeError, ValueError: for another key, or if ``top`` is not a positive integer.
@@ -260,7 +260,7 @@ class Measured(Result):
         return self._share(self.profile.idle / 1e9) + longest
 
     def against(self, other: Measured, by: str | None = None) -> MeasuredChange:
-        """Return the measured time of another run beside that of this one, which is the first of the two.
+        """Compare the measured time of this run with that of a later one, group by group.
 
         Args:
             other: the measured view of the second run.
@@ -334,7 +334,7 @@ class MeasuredChange(Result):
     Args:
         before: the measured view of the first run.
         after: that of the second.
-        by: by what calls are grouped; see :meth:`Measured.by`.
+        by: the key to group calls by; see :meth:`Measured.by`.
     """
 
     before: View
@@ -441,8 +441,8 @@ class MeasuredCall(NamedTuple):
         bound: the least seconds on the device; None if it is unknown.
         flops: its operations, a fused multiply-add as two.
         n_bytes: bytes that it reads and writes.
-        limit: the bound, or the seconds in which main memory moves all of these bytes if that is longer. A cache may
-            have some of them, so that a call can be faster, but what is slower than this is lost.
+        limit: the bound, or the seconds in which main memory moves all of these bytes if that is longer. Time above it
+            is lost. With a cache, a call can be faster.
     """
 
     call: Call
@@ -464,13 +464,13 @@ class MeasuredGroup(NamedTuple):
     """Several calls together; times are in seconds, and None is unknown.
 
     Attributes:
-        name: what they have in common.
-        n_calls: how many there are.
-        seconds: how long they took.
+        name: the value of the key that they share.
+        n_calls: the number of calls.
+        seconds: their time.
         alone: their part of the span.
-        host: how long the host was in them.
-        bound: their least time, over calls with a known bound.
-        lost: the time above the limit of each call, of the same; see :attr:`MeasuredCall.limit`.
+        host: the time of the host in them.
+        bound: their minimum time, over calls with a known bound.
+        lost: the time above the limit of each call with a known bound; see :attr:`MeasuredCall.limit`.
         flops: operations of counted calls, a fused multiply-add as two.
         n_bytes: bytes that counted calls read and write.
         at_limit: the time that is not lost, over calls with a known bound.
@@ -582,7 +582,7 @@ def grouped(calls: Iterable[MeasuredCall], trace: Trace, by: str) -> list[Measur
 
 
 def summed(name: str, calls: Iterable[MeasuredCall]) -> MeasuredGroup:
-    """Return several calls together."""
+    """Return the sums of several calls."""
     calls = [*calls]
     known = [each for each in calls if each.bound is not None]
     bound = fsum(each.bound or 0.0 for each in known) if known else None

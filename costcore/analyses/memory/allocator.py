@@ -1,7 +1,7 @@
 """The memory that PyTorch's caching allocator takes from a GPU for the blocks of a ledger, and peaks of any batch size.
 
-The allocator asks the driver for segments, gives tensors parts of them, and keeps freed parts for later requests. The
-requests are those of the ledger; workspace of kernels comes on top.
+The allocator asks the driver for segments, gives parts of them to tensors, and keeps freed parts for later requests.
+Requests are the blocks of the ledger; workspace of kernels comes on top.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Segment(NamedTuple):
     Attributes:
         nbytes: its size.
         is_small: whether it belongs to the pool of small blocks.
-        event: number of the event of the ledger for which it was taken; 0: before the run.
+        event: number of the ledger event that requested it; 0: before the run.
     """
 
     nbytes: int
@@ -40,9 +40,8 @@ class Segment(NamedTuple):
 class Allocator(Result):
     """A caching allocator after serving all requests of a run in order.
 
-    Memory of before the run is allocated first. Segments are only given back when the device is full: a device
-    with less memory than :attr:`reserved` can be enough (:attr:`least_memory`), one with less than :attr:`allocated`
-    is not.
+    Blocks from before the run are allocated first. Segments are only released when the device is full: a device with
+    less memory than :attr:`reserved` can be enough (:attr:`least_memory`), one with less than :attr:`allocated` cannot.
 
     Args:
         ledger: every block of the run.
@@ -60,7 +59,7 @@ class Allocator(Result):
         self.fits = True
         """Whether the device has enough memory, if segments are given back when it is full."""
         self.segments: list[Segment] = []
-        """What was taken from the driver, in order."""
+        """The segments taken from the driver, in order."""
         self.requested = 0
         """The peak of the bytes that tensors requested."""
         self.allocated = 0
@@ -70,7 +69,7 @@ class Allocator(Result):
         """Where the next segment begins."""
         self._memory = memory
         self._held = 0
-        """The bytes of the segments that were not given back."""
+        """The bytes of the segments that were not released."""
         self._ledger = ledger
         self._run(ledger)
 
@@ -93,9 +92,9 @@ class Allocator(Result):
 
     @property
     def least_memory(self) -> int:
-        """The smallest device memory with which the run does not fail: PyTorch gives segments back, and tries again.
+        """The minimum device memory for the run: PyTorch releases free segments before it fails.
 
-        It is found by replays, a multiple of 2 MiB as all segments are, and neither below :attr:`allocated` nor above
+        It is found by replays. It is a multiple of 2 MiB, as all segments are, between :attr:`allocated` and
         :attr:`reserved`.
         """
         low, high = self.allocated // SEGMENT_STEP - 1, self.reserved // SEGMENT_STEP
@@ -163,7 +162,7 @@ def replay(ledger: MemoryLedger, policy: str = "cuda", **settings: Any) -> Alloc
         settings: the fields of :class:`Settings`.
 
     Raises:
-        TypeError, ValueError: for an unknown allocator or setting, or an invalid value; the message has what is
+        TypeError, ValueError: for an unknown allocator or setting, or an invalid value; the message lists what is
             accepted.
     """
     if policy not in POLICIES:
@@ -176,14 +175,14 @@ def replay(ledger: MemoryLedger, policy: str = "cuda", **settings: Any) -> Alloc
 
 
 def _births_and_deaths(ledger: MemoryLedger) -> Iterator[tuple[int, int, bool]]:
-    # Births sort before deaths: a block that takes the place of another in one event overlaps it.
+    # Births sort before deaths: a block that replaces another in the same event overlaps it.
     changes = [(block.born, False, i) for i, block in enumerate(ledger.blocks)]
     changes += [(block.died, True, i) for i, block in enumerate(ledger.blocks) if block.died is not None]
     for event, is_death, number in sorted(changes):
         yield event, number, not is_death
 
 
-# Pools: where a request goes, and what is kept when it is freed.
+# Pools: how a request is served, and what happens when it is freed.
 #
 # The rules are those of ``c10/cuda/CUDACachingAllocator.cpp`` and ``c10/core/AllocatorConfig.h`` of PyTorch 2.13, for
 # one stream and a device that is large enough.
@@ -205,7 +204,7 @@ LARGE_REQUEST = 10 * MIB
 SEGMENT_STEP = 2 * MIB
 
 SPARE = 20 * MIB
-"""A request of ``max_split_size`` or more accepts a free block that is larger by less than this."""
+"""A request of ``max_split_size`` or more accepts a free block if it exceeds the request by less than this."""
 
 
 @dataclass(frozen=True)
@@ -213,8 +212,8 @@ class Settings:
     """The settings of the allocator as in ``PYTORCH_CUDA_ALLOC_CONF``; sizes are bytes.
 
     Attributes:
-        roundup_power2_divisions: round requests up to the next of this many equal steps between two powers of two; 0
-            and 1: do not.
+        roundup_power2_divisions: the number of equal steps between two powers of two to which requests are rounded up;
+            0 and 1: no such rounding.
         max_split_size: larger blocks are not split; None: all are.
         expandable_segments: let one segment per pool grow page by page.
         large_segment_size: the segment for requests over 1 MiB and under 10 MiB, and the page of the pool of large
@@ -357,7 +356,7 @@ class Pool:
         return first
 
     def release(self) -> int:
-        """Give unused segments back to the driver, and return their bytes."""
+        """Release unused segments to the driver, and return their bytes."""
         whole = [piece for piece in self._at.values() if piece.before is None and piece.after is None]
         for piece in whole:
             self._remove(piece)
@@ -403,7 +402,7 @@ class Line(NamedTuple):
     """The bytes alive after one event: ``nbytes + per_sample * batch``.
 
     Attributes:
-        start: the smallest batch from which on this event is the peak.
+        start: the smallest batch for which this event is the peak.
         nbytes: the bytes that do not depend on the batch.
         per_sample: the bytes per sample.
     """
@@ -466,7 +465,7 @@ def envelope_of(first: MemoryLedger, second: MemoryLedger, batch: int) -> Envelo
 
 
 def difference(first: MemoryLedger, second: MemoryLedger) -> str:
-    """Return how the events of two runs differ, as the end of a sentence; empty if they are the same."""
+    """Return how the events of two runs differ, as the end of a sentence; empty if they are equal."""
     if len(first.calls) != len(second.calls):
         return f"one allocates and frees memory {len(first.calls)} times, the other {len(second.calls)} times"
     pairs = zip(first.blocks, second.blocks, strict=False)
@@ -480,7 +479,8 @@ def _upper_envelope(lines: Iterable[tuple[int, int]]) -> list[Line]:
     highest: dict[int, int] = {}
     for nbytes, per_sample in lines:
         highest[per_sample] = max(highest.get(per_sample, nbytes), nbytes)
-    # Hull of lines by slope; a line stays if it is on top from some real batch of at least 1, then for an integer one.
+    # Upper hull of the lines, by slope, over real batches from 1. At the end, lines that are highest for no integer
+    # batch are dropped.
     hull: list[tuple[Fraction, int, int]] = []
     for per_sample in sorted(highest):
         nbytes, start = highest[per_sample], Fraction(1)

@@ -113,10 +113,9 @@ class Arena(Result):
 
     @property
     def peak_with_reuse(self) -> Dim:
-        """The largest sum of live buffers if activations are written over operands, and others wait for equal shapes.
+        """The peak if activation functions overwrite operands, and freed buffers are reused for equal shapes only.
 
-        Without the inputs, that is what ONNX Runtime allocates on a CPU for tensors, in the order of its calls, as long
-        as it does not change the graph.
+        Without the inputs, it is what ONNX Runtime allocates for tensors on a CPU, unless it rewrites the graph.
         """
         lifetimes = lifetimes_of(self._trace, returns_copies=True)
         for order in self._orders:
@@ -127,7 +126,7 @@ class Arena(Result):
 
     @property
     def at(self) -> str:
-        """The call at which the peak is reached; of a symbolic peak, that of one of its terms."""
+        """The call at the peak; for a symbolic peak, the call of one of its terms."""
         return self.timeline[first_step_of(self._live, self._peak)][0]
 
     @property
@@ -162,7 +161,7 @@ class Arena(Result):
 
     @property
     def strategy(self) -> str:
-        """The order in which the values were placed in that layout: ``size``, ``conflicts``, ``birth`` or ``micro``."""
+        """The strategy of the smallest layout: ``size``, ``conflicts``, ``birth`` or ``micro``."""
         return self._layout.strategy
 
     @property
@@ -228,7 +227,7 @@ class Arena(Result):
 
     @property
     def remarks(self) -> list[str]:
-        """The figures as lines of text, for small ones in the words of TinyML, and the notes."""
+        """The figures as lines of text, in the terms of TinyML if a microcontroller can hold them, and the notes."""
         values, place = memories_of(self)
         whole = f"; the file, which the runtime keeps whole: {_bytes(self.file)}" if self.file else ""
         lines = [
@@ -522,7 +521,7 @@ def _place_lowest(order: Sequence[int], sizes: Sequence[int], conflicts: Sequenc
 
 
 def _place_by_birth(lifetimes: Sequence[Lifetime], sizes: Sequence[int], by_birth: Sequence[int]) -> list[int]:
-    # Like an allocator that takes the lowest gap while the model runs.
+    # As an allocator that takes the lowest gap at run time.
     offsets = [0] * len(sizes)
     leaving: dict[int, list[int]] = {}
     for i in by_birth:
@@ -566,7 +565,7 @@ class Slot(NamedTuple):
     """The place of a value in the arena.
 
     Attributes:
-        name: the call that makes the value, or the input; of a value that takes over the memory of others, the first.
+        name: the call that makes the value, or the input; the first call if later values take over its memory.
         offset: the first byte.
         nbytes: its size, before alignment.
         born: index of the first step that needs it.
@@ -648,7 +647,7 @@ def memories_of(arena: Arena) -> tuple[str, str]:
 
 
 MOST_CALLS = 20_000
-"""Runs of more calls have no picture: they would make the page slow."""
+"""Runs with more calls have no picture: it would make the page slow."""
 
 MOST_DRAWN = 1000
 """The maximum number of rectangles; the largest values are drawn."""
@@ -664,7 +663,7 @@ def arena_picture(timeline: Sequence[tuple[str, Dim]], slots: Sequence[Slot], si
         timeline: the name of every step and its live bytes.
         slots: the values with their places.
         size: the bytes of the arena.
-        free: the names of the calls that have no place in it.
+        free: the names of zero-cost calls, which the picture omits.
     """
     steps = [i for i, (name, _) in enumerate(timeline) if name not in free] or [*range(len(timeline))]
     names = [timeline[i][0] for i in steps]

@@ -54,8 +54,8 @@ TIMELINE = (
 class Memory(Result, MemoryData):
     """The memory of one run, in bytes.
 
-    It is the *tensor peak*: the largest sum of blocks of memory that tensors hold between two operators. Workspace of
-    kernels and unused memory of an allocator come on top.
+    It is the *tensor peak*: the maximum bytes that tensors hold between two operators. Workspace of kernels and unused
+    memory of an allocator come on top.
 
     Attributes:
         model: the class of the model; empty if it is unknown.
@@ -191,7 +191,7 @@ MOST_COLUMNS = 600
 """The maximum number of columns; in longer runs a column stands for several calls, and shows the highest step."""
 
 HEIGHT = 1000
-"""The height of the areas in their own units, and their width is the number of columns."""
+"""The height of the areas in their own units; their width is the number of columns."""
 
 AREAS = 90
 """The height of the areas, in percent of the picture; the names of phases are below them."""
@@ -200,7 +200,7 @@ HEADROOM = 1.08
 """The ratio of the top of the picture and the peak."""
 
 MOST_PHASES = 12
-"""The maximum number of marked consecutive calls of one phase; a run with more of them has no marks."""
+"""The maximum number of marked phases (runs of calls); with more, no phase is marked."""
 
 NARROW, NARROWEST = 15, 7
 """The widths of a phase below which its name is shown on wide screens only, and not at all, in percent."""
@@ -212,7 +212,7 @@ class MemoryStep(NamedTuple):
     Attributes:
         call: the index of the call; -1 before the first one, the number of calls after the last one.
         live: the bytes that are alive.
-        by_kind: these by kind.
+        by_kind: the same bytes by kind.
     """
 
     call: int
@@ -283,7 +283,7 @@ def picture(columns: Sequence[MemoryStep], calls: Sequence[Call], peak: int) -> 
     Args:
         columns: the highest step of every column.
         calls: the calls of the run.
-        peak: the most bytes alive at once, at least 1.
+        peak: the maximum bytes alive at once, at least 1.
     """
     top = round(peak * HEADROOM)
     areas = (
@@ -352,7 +352,7 @@ def _percent(value: float) -> str:
 
 
 DROPPED_FIRST = ("dtype", "call", "nbytes%", "name", "shape", "module")
-"""The columns of a block in the order in which a narrow terminal drops them: its place is shown longest."""
+"""The columns of a block in the order in which a narrow terminal drops them; the module stays longest."""
 
 
 def alive_at_peak(report: ReportLike, columns: Sequence[str] = MemoryColumns.DEFAULT, top: int | None = None) -> Table:
@@ -440,7 +440,7 @@ def with_saved(calls: Sequence[Call], raw: RawLedger, memory: MemoryLedger) -> l
 
     Args:
         calls: the calls of the run.
-        raw: which block the memory of an operand is.
+        raw: the block of each operand.
         memory: the kind of every block.
     """
     kinds = {block.id: block.kind for block in memory.blocks}
@@ -454,7 +454,7 @@ def _with_saved(call: Call, saved: set[int]) -> Call:
     return call._replace(saved=kept) if kept else call
 
 
-# The section of the page about the memory of a run: its course as a picture, and what is alive at its peak.
+# The memory section of the page: a picture over the run, and the blocks alive at the peak.
 
 
 UNFUSED = "The memory is that of a run without fusion."

@@ -1,7 +1,7 @@
-"""Lifetimes of the values of an inference run: which step makes each, which reads it last, and what shares its memory.
+"""Lifetimes of the values of an inference run: the step that makes each, its last reader, and aliases in its memory.
 
-:func:`lifetimes_of` turns the operand and storage ids of a trace into blocks and steps. These can be put in another
-order, merged where a result takes over the memory of an operand, or planned as ONNX Runtime does.
+:func:`lifetimes_of` turns the operand and storage ids of a trace into blocks and steps. These can be reordered, merged
+where a result takes over the memory of an operand, or planned as ONNX Runtime does.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def lifetimes_of(trace: Trace, returns_copies: bool = False) -> Lifetimes:
 
     Args:
         trace: the captured run.
-        returns_copies: whether what the model returns is copied where it is a view of another value.
+        returns_copies: whether outputs of the model that are views are copied.
 
     Raises:
-        ArenaError: if the run has a backward pass, or if it is unknown what its calls read.
+        ArenaError: if the run has a backward pass, or if the operands of its calls are unknown.
     """
     _check(trace)
     return _BlockReader(trace, returns_copies).lifetimes()
@@ -78,7 +78,7 @@ def _ordered_steps(trace: Trace) -> Iterator[_OrderedStep]:
         position = bisect_left(highest, step.at)
         if step.name:
             before.setdefault(position, []).append(step)
-        else:  # of a node that is part of a larger operator: what it read is read there
+        else:  # a node inside a larger operator, whose call reads its operands
             beside.setdefault(min(position, len(calls) - 1), []).append(step._replace(makes=(), overwrites=()))
     for i, call in enumerate(calls):
         for step in sorted(before.get(i, ()), key=lambda step: step.at):
@@ -246,7 +246,7 @@ class _BlockReader:
         block = self._blocks.get(root)
         if block is None:
             if tensor is None:
-                return  # made by nothing that is recorded, such as an omitted condition
+                return  # no recorded step makes it, such as an omitted condition
             if tensor.role != "data":
                 self._stored[root] = tensor.nbytes
                 return
@@ -354,7 +354,7 @@ class Block:
         module: path of the module of that call.
         shape: shape of the first value in it; None if it is not one tensor.
         dtype: dtype of that value.
-        is_kept: whether the caller gets it, so that it is needed after the last step too.
+        is_kept: whether the run returns it, so that it outlives the last step.
         is_planned: whether its shape is known before the run.
         is_unread: whether no step reads it, so that ONNX Runtime does not free it.
     """
@@ -377,15 +377,15 @@ class ArenaStep:
     """One step of a run by the blocks it needs, as indices.
 
     Attributes:
-        name: the call, or what happens between two calls.
+        name: the call, or the dataflow between two calls, such as ``loop.body: start``.
         is_call: whether it is a call.
         reads: blocks that it reads.
-        makes: blocks that exist from then on.
-        outputs: how many of these are outputs of the layer, the first ones.
-        takes: pairs of a block that it makes and one that it may always continue.
-        overwrites: pairs of a block that it makes and one that it may write over if that is allowed.
-        activates: pairs of a block that it makes and one that ONNX Runtime may write over.
-        is_product: whether ONNX Runtime makes another value like its result on the way to it.
+        makes: blocks that it makes.
+        outputs: the number of outputs of the layer, which are the first of ``makes``.
+        takes: pairs of a new block and an old one whose memory it may always take over.
+        overwrites: pairs of a new block and an old one that it may overwrite with ``inplace``.
+        activates: pairs of a new block and an old one that ONNX Runtime may overwrite.
+        is_product: whether ONNX Runtime allocates an intermediate of the size of its result.
         after: indices of earlier steps that must come before it.
     """
 
@@ -405,11 +405,11 @@ class Lifetimes(NamedTuple):
     """The values of a run.
 
     Attributes:
-        steps: the steps of the run in order; of a run without calls, one that does nothing.
+        steps: the steps of the run in order; for a run without calls, one empty step.
         blocks: the memory of every value, in order of birth; weights are not among them.
-        spans: first and last step of each loop or branch that data decides, the outermost only.
+        spans: first and last step of each outermost data-dependent loop or branch.
         weights: bytes of the stored tensors that the run reads, each once.
-        notes: what the figures assume.
+        notes: the assumptions behind the figures.
     """
 
     steps: list[ArenaStep]
@@ -491,7 +491,7 @@ class _BlockMerger:
                 done.add(made)
 
     def _extend_over_span(self, first: int, last: int) -> None:
-        # A loop or branch may run again: what it reads from outside lives until it ends.
+        # A loop may run its body again: blocks that it reads from outside live until it ends.
         for i in range(first, last + 1):
             for block in self._lifetimes.steps[i].reads:
                 if block in self._among and self._lifetimes.blocks[block].born < first + self._is_input(block):
@@ -519,7 +519,7 @@ class _BlockMerger:
 
     def _join(self, i: int, made: int, taken: int) -> bool:
         a, b = self._current(made), self._current(taken)
-        # Only a block that dies in this very step, of the same size, can be taken over; never an input or a result.
+        # Only a block of the same size that dies in this very step can be taken over, never an input or a result.
         new, old = self._lifetimes.blocks[a], self._lifetimes.blocks[b]
         if a == b or old.kind == "input" or old.is_kept or b in self._kept or new.born != i:
             return False
@@ -542,8 +542,8 @@ def _equal(a: Dim, b: Dim) -> bool:
 def in_onnx_runtime(lifetimes: Lifetimes) -> Lifetimes:
     """Return the values of a run of ONNX Runtime on a CPU, in its order.
 
-    Some kernels write over their first operand, and no other does. The caller has the inputs until the run ends, and
-    what the model returns has memory of its own. An output without a reader stays until the run ends.
+    Some kernels overwrite their first operand; no other kernel takes over memory. Inputs live until the run ends: the
+    caller owns them. Outputs of the model have memory of their own. An output without a reader is never freed.
     """
     lifetimes = steps_in_order(lifetimes, _depth_first(lifetimes))
     last = len(lifetimes.steps) - 1
@@ -570,8 +570,8 @@ def in_onnx_runtime(lifetimes: Lifetimes) -> Lifetimes:
 def _depth_first(lifetimes: Lifetimes) -> list[int]:
     """Return the order of the steps in ONNX Runtime: depth first, from the last step without a reader.
 
-    Of the steps that another one waits for, the last in the file runs first, after all that it waits for itself. A loop
-    or branch is one node.
+    Among the predecessors of a step, the last one in the file runs first, after its own predecessors. A loop or branch
+    is one node.
 
     Source: ``ReverseDFSFrom`` of ``onnxruntime/core/graph/graph.cc``, which gives the default order.
     """
@@ -605,14 +605,14 @@ def _depth_first(lifetimes: Lifetimes) -> list[int]:
 def reused(blocks: Iterable[Block], last: int) -> list[Block]:
     """Return the buffers of a runtime that plans before sizes are known.
 
-    A value takes the buffer of one of its shape and size that is no longer needed, the last such; any other value has a
-    buffer of its own, and so has a scalar, and a value whose shape is not known before the run. A buffer is held until
-    the last of its values is no longer needed: while it waits, too. What the model returns has buffers of its own.
+    A value takes the most recently freed buffer of its shape and size. Without one it gets a buffer of its own, as do
+    scalars, outputs of the model, and values whose shape is unknown before the run. A buffer is held until the last use
+    of its last value, also between two values.
 
     Source: ``FindReusableTensor`` of ``onnxruntime/core/framework/allocation_planner.cc``.
 
     Args:
-        blocks: the values, after those were joined that are written over their operands.
+        blocks: the values, after merging those that overwrite their operands.
         last: index of the last step.
     """
     buffers: list[Block] = []

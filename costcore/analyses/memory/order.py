@@ -25,7 +25,7 @@ MOST_BITS = 400_000_000
 
 
 class BestOrder(NamedTuple):
-    """The memory that other orders need.
+    """The best order that was found, and a bound for every order, in bytes.
 
     Attributes:
         lower_bound: no order needs less.
@@ -41,12 +41,12 @@ class BestOrder(NamedTuple):
 
 
 def best_order(lifetimes: Lifetimes, inplace: bool, count_inputs: bool, most_states: int = MOST_STATES) -> BestOrder:
-    """Return the best order of the steps, and a bound.
+    """Find the execution order with the lowest peak memory, and a lower bound.
 
-    The graph is cut after every node that all others come before or after. The largest need of a single node is a bound
-    for every order. A part whose given order needs no more than the bound stays as it is. In any other the search is
-    exact while the sets of nodes that may be finished number at most ``most_states``; if there are more, the order is
-    the given one, or always the next node with the smallest growth if that needs less.
+    The graph is cut after every node that all other nodes precede or follow. The largest need of a single node is a
+    bound for every order; parts that are already at the bound keep their order. In other parts the search is exact
+    while at most ``most_states`` sets of finished nodes are visited. Beyond, the order is the given one, or a greedy
+    one (next the node with the smallest growth) if that needs less.
 
     Args:
         lifetimes: the values of the run; their sizes are numbers.
@@ -78,11 +78,11 @@ class _Node:
         steps: indices of its steps.
         reads: blocks from before that it needs.
         makes: blocks that it makes and that others need.
-        inner: the most bytes of blocks made by it that are alive at once while it runs.
-        savings: blocks that may take over the memory of others: each with its size, and with those others.
-        needs: of a node of several steps, the bytes like ``inner`` if some blocks took over the memory of others.
-        before: nodes that must have run.
-        after: nodes that wait for it.
+        inner: the maximum bytes of blocks made by it that are alive at once while it runs.
+        savings: blocks that may take over memory of earlier nodes: block, size and the candidates.
+        needs: for a node of several steps, returns ``inner`` without the blocks that took over memory.
+        before: nodes that must run before it.
+        after: nodes that must run after it.
     """
 
     steps: list[int] = field(default_factory=list)
@@ -180,11 +180,9 @@ class _Graph:
         return max(map(int, live_bytes(inside, len(node.steps))))
 
     def parts(self) -> Iterator[list[int]]:
-        """Yield the nodes between two cuts: every node before a cut comes before every node after it in any order.
+        """Yield the nodes between two cuts: in any order, every node before a cut runs before every node after it.
 
-        A cut is behind a node that is the last of all before it.
-
-        Every node before a cut comes before every node after it in any order.
+        A cut follows a node that all earlier nodes lead to, and that leads to all later nodes.
         """
         n = len(self.nodes)
         crossing = [0] * (n + 1)
@@ -211,7 +209,7 @@ class _Graph:
 
 
 class _SingleNode:
-    # A part of one node has one order. Attributes as in :class:`_Part`.
+    # A part of one node has one order. Attributes are as in :class:`_Part`.
 
     __slots__ = ("alive_after", "bound", "nodes", "order", "peak")
 
@@ -255,7 +253,7 @@ class _Part:
         self._before = [[number[other] for other in node.before if other in number] for node in self._nodes]
         self._after = [[number[other] for other in node.after if other in number] for node in self._nodes]
         self._readers: dict[int, list[int]] = {}
-        """The nodes that read a block; a block that stays is missing."""
+        """The nodes that read a block; blocks that stay alive are missing."""
         last = nodes[-1]
         permanent = self.alive_after = alive
         made = {block for node in self._nodes for block in node.makes}
@@ -278,7 +276,7 @@ class _Part:
         return int(read + node.inner - _saved(node, lambda _: True))
 
     def improve(self, most_states: int) -> int:
-        """Look for a better order, and for a better bound; return the number of sets that were visited."""
+        """Search for a better order and bound; return the number of sets of nodes that were visited."""
         found, visited = self._search(min(most_states, MOST_BITS // len(self._nodes)))
         if found is not None:
             self.peak, self.order = found
@@ -313,10 +311,10 @@ class _Part:
         return int(peak)
 
     def _search(self, most_states: int) -> tuple[tuple[int, list[int]] | None, int]:
-        """Return the least bytes with an order that needs no more, and the number of sets of nodes that were visited.
+        """Return the minimum bytes with an order that reaches them, and the number of sets of nodes that were visited.
 
-        The bytes that are alive depend only on which nodes have run: the search goes over the sets of nodes that can
-        have run, from the smaller to the larger ones. If there are too many, it finds nothing.
+        Live bytes depend only on the set of finished nodes: dynamic programming over these sets, by size. With too many
+        sets, the first result is None.
         """
         n, visited = len(self._nodes), 0
         if n > most_states:
@@ -509,7 +507,7 @@ def _is_at_most(a: Any, b: Any, known: Mapping[Any, Sequence[Any]]) -> bool:
 
 
 def first_step_of(live: Sequence[Dim], peak: Dim) -> int:
-    """Return the first step at which the peak is reached; of a symbolic peak the step with one of its terms."""
+    """Return the first step at the peak; for a symbolic peak, the step of one of its terms."""
     if peak in live:
         return live.index(peak)
     return next(i for i, amount in enumerate(live) if amount in peak.args)  # type: ignore[union-attr]

@@ -368,8 +368,8 @@ def _union(one: Dependence, other: Dependence, node: str) -> Dependence:
 def _restricted_to(dependence: Dependence, target: Path, node: str) -> Dependence:
     """Return a dependence with only the digits that ``target`` has at the same places.
 
-    A result that has the position of one operand along one axis and that of the other along another, as the scores of
-    attention, sees the parts of both; their hull is as wide as all positions along the second axis together.
+    If the axes of a result are positions of different operands, as for scores of attention, it sees parts of both;
+    their hull is as wide as all positions along the second axis.
     """
     assert dependence.path is not None
     places = {digit.place for digit in target.digits}
@@ -589,7 +589,7 @@ class PeriodicMap:
         intervals: the interval of each phase.
         reads: the maps of its operands, each with the taps and the number of positions of the operand, None if all
             are inside; empty for an input.
-        known: what :meth:`seen` returned so far.
+        known: the cache of :meth:`seen`.
     """
 
     advance: int
@@ -636,7 +636,7 @@ class PeriodicMap:
 
         Args:
             taps: the positions that it reads.
-            size: how many positions this value has; the others are padding. None if it reads no others.
+            size: the number of positions of this value, beyond which reads are padding; None if it reads no padding.
 
         Raises:
             TooManyPhasesError: if its period is too large.

@@ -72,8 +72,8 @@ class ReceptiveField:
     Attributes:
         lengths: the sizes of the input along these axes.
         maps: for each axis, the interval of input positions that each position sees; None if there is none.
-        global_by: for each axis, the first call through which everything depends on the whole axis; empty if there is
-            none. :attr:`size` is then that of the paths beside it, such as the convolutions beside a gate.
+        global_by: for each axis, the first call through which everything depends on the whole axis; empty without one.
+            :attr:`size` is then the size along parallel paths, such as the convolutions beside a gate.
         unknown_by: the call from which on the field is unknown, with the reason; empty if it is known.
         misaligned_by: the call that joins branches of different strides, so that the field grows with the position.
         bounded_by: the call from which on size and region are upper bounds, as behind aligned corners.

@@ -50,10 +50,10 @@ class Samples:
         self._amounts: dict[Point, list[tuple[Any, ...] | None]] = {}
         self._further: set[Point] = set()
         self._common: dict[tuple[Point, ...], list[Columns | None]] = {}
-        """Columns that were asked for, by points: those of all fitted points are asked for again and again."""
+        """Cached columns by points: those of all fitted points are requested often."""
         self.failed: dict[Point, CostError] = {}
         self.assumed: dict[Assumption, set[Point]] = {}
-        """What was assumed about data, and at which points."""
+        """The assumptions about data, with the points at which they were made."""
 
     @property
     def count(self) -> int:
@@ -94,7 +94,7 @@ class Samples:
         return text_of(self.named(point))
 
     def restart(self, point: Point) -> None:
-        """Make the run at a point the one that all others are compared with.
+        """Make the run at a point the base to which all others are compared.
 
         Raises:
             CostError: if the network fails at this point.
@@ -157,9 +157,9 @@ class Samples:
         return self._amounts[point]
 
     def absence(self, row: int) -> tuple[int, int] | None:
-        """Return the position of the symbol, and its value, at which alone the runs lack a row; None if there is none.
+        """Return the position and the value of a symbol if a row is missing exactly there; else None.
 
-        PyTorch takes no slice of a whole axis, such as that of all positions of a table.
+        PyTorch omits a slice of a whole axis, such as all positions of a table.
         """
         lacking = {point for point, rows in self.points.items() if rows[row] is None}
         for where in enumerate(next(iter(lacking))):
@@ -260,7 +260,7 @@ LAST_COMPUTED = {"batch": 8, "image": 256, "sequence": 256}
 """The same for a model that computes values at every size."""
 
 LEAST = 4
-"""The least distance of the last size from the first if the user states no range."""
+"""The minimum distance between the first and the last size if the user states no range."""
 
 
 class Limits(NamedTuple):
@@ -283,7 +283,7 @@ class Limits(NamedTuple):
         return self._replace(high=max(self.low + LEAST, self.high // times))
 
     def from_at_least(self, low: int) -> Limits:
-        """Return the limits from a first size, if the user stated none: short loops are special."""
+        """Return the limits with a first size of at least ``low``, unless the user stated them: short loops differ."""
         low = self.low if self.is_stated else max(self.low, low)
         return self._replace(low=low, high=max(self.high, low + LEAST))
 
@@ -348,9 +348,9 @@ class NamedInputs:
     """The inputs of a model with names for some sizes.
 
     Args:
-        inputs: the inputs in any form that :func:`costcore.estimate` takes, but for shapes with the name of a dtype,
-            which :func:`~costcore.trace.trace.with_tensors` makes tensors of; with a text such as
-            ``"seq"`` or ``"16*h"``, a :class:`Dim` or an integer expression of sympy in place of a size.
+        inputs: the inputs in any form that :func:`costcore.estimate` takes, except pairs of a shape and a dtype, which
+            :func:`~costcore.trace.trace.with_tensors` replaces. A size can be a text such as ``"seq"`` or ``"16*h"``, a
+            :class:`Dim` or an integer expression of sympy.
 
     Attributes:
         axes: every axis with a name.
@@ -457,7 +457,7 @@ Above = tuple[Assumption, Dim, int]
 def assumed_above(samples: Samples, trace: Trace) -> list[Above]:
     """Return the assumptions made exactly where some tensor of the run has too many elements to keep its values.
 
-    Of several such tensors, that with the shortest formula is taken, of those of integers and bools if there are any.
+    Of several such tensors, the one with the shortest formula is taken; integers and bools are preferred.
     """
     tensors = {tensor for call in trace.calls for tensor in (*call.layer.inputs.values(), *call.layer.outputs)}
     exact = {tensor for tensor in tensors if tensor.dtype.startswith(("bool", "int", "uint"))}
@@ -540,7 +540,7 @@ def sample_of(trace: Trace) -> Sample:
 
 
 def without_integers(layer: Layer) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    """Return what a layer has beside its integers, and the integers in the order of :meth:`.Layer.map_dims`."""
+    """Split a layer into its structure and its integers, in the order of :meth:`.Layer.map_dims`."""
     found: list[int] = []
 
     def take(value: Any) -> Any:
@@ -569,9 +569,9 @@ def with_integers(call: Call, values: Sequence[Dim]) -> tuple[Call, tuple[Dim, .
 
 
 def integers_of(run: Run) -> tuple[int, ...]:
-    """Return the dimensions of the inputs and outputs of module calls, and of a folded run the ids that it returned.
+    """Return the dimensions of the inputs and outputs of module calls, and for a folded run the ids of its outputs.
 
-    The ids of another run are left out: free calls, which come and go with the size, shift them.
+    The ids of other runs are left out, because free calls that run at some sizes only shift them.
     """
     sizes = (size for call in run.module_calls for shapes in call[2:] for shape in shapes for size in shape)
     return (*sizes, *(run.returned if run.unfolded else ()))
@@ -601,8 +601,7 @@ class OtherOperatorsError(CostError):
 def matched(base: Sample, other: Sample, where: Mapping[str, int], base_at: Mapping[str, int]) -> list[int | None]:
     """Return for every call of ``base`` the index of the same call of ``other``.
 
-    Calls that cost nothing come and go with the size, as no slice of a whole axis is taken. Those that ``other`` lacks
-    have None.
+    A free call may run at some sizes only, as a slice of a whole axis is omitted. It has None if ``other`` lacks it.
 
     Raises:
         OtherOperatorsError: if the calls that cost something differ; names the first and both sizes.
@@ -627,7 +626,7 @@ def matched(base: Sample, other: Sample, where: Mapping[str, int], base_at: Mapp
 def _matching_keys(
     base: Sample, free: Sequence[int], other: Sample, other_free: Sequence[int]
 ) -> tuple[list[Any], list[Any]]:
-    # Of two slices in a row, the one that the other run lacks is the one that has other integers there.
+    # Of two consecutive slices, the missing one is that whose integers differ.
     of_base, of_other = (
         [(run.outlines[i], run.integers[i]) for i in calls] for run, calls in ((base, free), (other, other_free))
     )
@@ -697,12 +696,14 @@ LONGEST_BODY = 256
 JOINING = ("concat", "stack")
 """Operators on a list of operands with the cost of all operands as one."""
 
-NOT_UNROLLED = "loops are written once: after fusion, and as calls, give integers in place of names for exact numbers"
-"""The message of a report with loops that cannot be written out again."""
+NOT_UNROLLED = (
+    "loops are stored once: for exact numbers after fusion, or of single calls, give integers in place of names"
+)
+"""The note of a report with loops that cannot be unrolled again."""
 
 
 def folded(trace: Trace, keeps_ids: bool) -> Trace:
-    """Return the run with consecutive equal blocks of calls written once, with the number of times that they run.
+    """Return the run with consecutive equal blocks of calls replaced by one block and its number of executions.
 
     A list of equal operands, such as the outputs of all steps that are stacked, is written as one operand with another
     axis.

@@ -46,10 +46,10 @@ from costcore.trace.trace import FEWEST, CallCost, Trace
 
 
 UNROLLED = 8
-"""The factor by which sizes are smaller for a network that unrolls loops, as it runs more calls at larger ones."""
+"""The divisor of sizes for a network that unrolls loops, because it runs more calls at larger sizes."""
 
 LEFT_OUT = "calls without cost that run at some sizes only are left out: n_layers does not count them"
-"""What a report says if a network takes, for example, no slice of a whole axis, at sizes that no formula gives."""
+"""The note if zero-cost calls run at some sizes only, such as a slice that is omitted if it takes the whole axis."""
 
 
 def trace_in_sizes(
@@ -134,7 +134,7 @@ class Formula(NamedTuple):
     factors: dict[tuple[tuple[int, Term], ...], Fraction]
 
     def at(self, point: Point) -> Fraction:
-        """Return its value."""
+        """Return the value at a point."""
         return sum(
             (factor * prod(term.at(point[i]) for i, term in terms) for terms, factor in self.factors.items()),
             Fraction(0),
@@ -195,12 +195,14 @@ class Fit:
         return self._formulas[values]
 
     def columns_but(self, row: int, position: int, size: int) -> list[tuple[int, ...]] | None:
-        """Return the columns of a row that the runs lack at one size of a symbol; None if no other row shows them.
+        """Return the columns of a row that is missing at one size, completed by equal columns of other rows.
+
+        None if a column is neither constant nor equal to one with a formula.
 
         Args:
             row: the row.
             position: the position of the symbol.
-            size: its value at which the row is lacking.
+            size: the value of the symbol at which the row is missing.
         """
         kept = [i for i, point in enumerate(self.points) if point[position] != size]
         known = {tuple(values[i] for i in kept): values for values in self._formulas}
@@ -336,7 +338,7 @@ class Forms:
 
     @property
     def first_step(self) -> tuple[int, int]:
-        """The last size that has the value of the smallest, and the first that has another."""
+        """The last size with the initial value, and the first size with another one."""
         sizes = sorted(self._values)
         first = next(i for i, size in enumerate(sizes) if self._values[size] != self._values[sizes[0]])
         return sizes[first - 1], sizes[first]
@@ -432,7 +434,7 @@ Form = tuple[Term, ...]
 def coefficients(form: Form, profile: Mapping[int, int]) -> tuple[Fraction, ...] | None:
     """Return the factor of every term if, with a constant, the terms give these values by size; else None.
 
-    None is also returned if several factors do.
+    None also if the factors are not unique.
     """
     if len(form) == 1:
         return _single_term_factor(form[0], profile)
@@ -486,10 +488,9 @@ ONE_TERM = 1
 
 @cache
 def families() -> tuple[Sequence[Form], ...]:
-    """Return the forms that are tried, the simplest first; forms of one sequence are as simple as each other.
+    """Return the forms to try in groups, the simplest first.
 
-    Alone, quotients have one period more than are looked for: sizes at which it differs from the longest show whether
-    that one is meant or a longer one.
+    Single quotients include one period more than :data:`MOST_PERIOD`, to tell the longest period from longer ones.
     """
     rounded = [Term(period, offset) for period in range(2, MOST_PERIOD + 1) for offset in range(period)]
     longer = (Term(MOST_PERIOD + 1, offset) for offset in range(MOST_PERIOD + 1))
@@ -678,7 +679,7 @@ RANDOM_POINTS = 3
 """The number of random points to check every formula at, beside the ends of the ranges."""
 
 SEED = 1
-"""Makes the random points the same every time."""
+"""The seed of the random points, which are the same every time."""
 
 Ends = list[tuple[int, int]]
 
@@ -686,8 +687,9 @@ Ends = list[tuple[int, int]]
 def ends_of(samples: Samples, fit: Fit, limits: Sequence[Limits]) -> Ends:
     """Return for every symbol the smallest and the largest value at which its formulas are checked.
 
-    They are those of its range. Without one, the largest is halved while the network fails, and the smallest is 1, 2 or
-    3 if the formulas hold there; of a loop up to 5, as its first steps are special and the others fold from three.
+    They are the ends of its range. Without a range, the largest is halved while the network fails, and the smallest is
+    1, 2 or 3, wherever the formulas hold; up to 5 for a loop, whose first steps are special and whose others fold only
+    if there are three.
 
     Raises:
         CostError: if the network runs other operators at the largest value.
@@ -748,8 +750,8 @@ def _holds(samples: Samples, fit: Fit, point: Point) -> bool:
 def held_out_points(samples: Samples, fit: Fit, ends: Ends) -> list[Point]:
     """Return the points at which the formulas are checked, and capture them.
 
-    They are the ends of all ranges, random points between them, and of several symbols those at which all of them have
-    their second and their third size: there ``(a + b) // 2`` is not ``a // 2 + (b + 1) // 2``.
+    They are the ends of all ranges and random points between them. With several symbols, also the points at which all
+    have their second size, or their third: there ``(a + b) // 2`` differs from ``a // 2 + (b + 1) // 2``.
 
     Raises:
         CostError: if the network fails at one of them.
@@ -829,10 +831,10 @@ def _verify_costs(samples: Samples, records: Sequence[tuple[int, CallCost]], poi
 
 
 def symbolic_trace(samples: Samples, fit: Fit, pricer: Pricer) -> tuple[Trace, list[int]]:
-    """Return the first run with a formula in place of every integer and the costs that follow, and which calls it has.
+    """Return the first run with formulas in place of integers, and the positions of the calls that it keeps.
 
-    A free call that the runs lack at one size only has a formula of how often it runs, 0 or 1 times. One that they lack
-    at other sizes is left out, and what reads its result reads what it had read.
+    A free call that is missing at one size only gets a formula for its executions, 0 or 1. A free call that is missing
+    at several sizes is left out, and its readers read its operand.
     """
     made: dict[tuple[int, ...], Dim] = {}
 

@@ -1,4 +1,4 @@
-"""The least time that a group of calls takes on a device, whatever kernel computes it.
+"""The minimum time of a group of calls on a device, whatever kernel computes it.
 
 ::
 
@@ -6,14 +6,14 @@
                 max over places from which bytes come:
                     (max(0, read - C) + max(0, written - C)) / bandwidth of the place)
 
-``C`` is the size of what lies nearer to the engines: so much of what is read can already lie there, and so much of what
-is written can stay there. Operations run at the highest clock on all units; engines and memory work at the same time.
+``C`` is the capacity nearer to the engines: up to ``C`` bytes of the reads can already be there, and up to ``C`` bytes
+of the writes can stay there. Operations run at the highest clock on all units; engines and memory work in parallel.
 
 The observed bound is larger, and less certain: of 36,983 calls on six devices, in 22 public traces, none ran faster::
 
     max(bound, 0.9 * shortest kernel that was seen on the device, max(0, read + written - C) / bandwidth of main memory)
 
-A kernel that finds all that it reads in the cache, and leaves all that it writes there, may refute it.
+A kernel whose reads and writes all stay in the cache may be faster.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Bound(NamedTuple):
 
     Attributes:
         seconds: the bound.
-        binds: what it comes from: ``matrix``, ``vector``, ``special``, ``dram`` or ``cache``, of the
-            observed one also ``kernel``; empty if it is 0.
-        by: the seconds that each of them needs at least.
+        binds: the binding resource: ``matrix``, ``vector``, ``special``, ``dram`` or ``cache``, for the observed bound
+            also ``kernel``; empty if the bound is 0.
+        by: the minimum seconds of each resource.
     """
 
     seconds: float
@@ -105,7 +105,7 @@ class Work(NamedTuple):
     Attributes:
         matrix: the matrix engine.
         multiply: multiplications, multiply-adds and divisions of the vector engine.
-        add: its additions, which it may do beside the former or join with them to multiply-adds.
+        add: its additions, which may run beside multiplications or fuse with them.
         compare: its comparisons and selections.
         special: special functions.
     """
@@ -251,7 +251,7 @@ class GroupTime:
     Args:
         group: positions of its calls, and the bytes of one execution.
         records: its calls, each with its cost.
-        work: the work of each call, and what it needs and the device file does not state.
+        work: the work of each call, and the figures for it that the device file lacks.
         least_read: bytes that one execution must read, see :func:`costcore.analyses.timing.bound.least_reads`.
         device: the device.
         is_observed: whether the bound is the observed one.
@@ -260,9 +260,9 @@ class GroupTime:
         calls: its calls.
         read, written: bytes of all executions.
         times: how often it runs.
-        bound: the least time of one execution, what binds it, and the least time of each engine and memory.
-        missing: what it needs and the device file does not state, so that the bound does not include it: dtypes in
-            which it computes, and :data:`MEMORY`.
+        bound: the minimum time of one execution, the binding resource, and the minimum time of each resource.
+        missing: the figures that it needs and the device file lacks, which the bound does not include: dtypes in which
+            it computes, and :data:`MEMORY`.
         seconds: the calibrated time of all executions; None if the device was never calibrated.
     """
 
@@ -299,7 +299,7 @@ class GroupTime:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the bound says anything: not if all that the group needs is unknown of the device."""
+        """Whether the bound is meaningful: it is 0 if the device file lacks every figure that the group needs."""
         return self.bound.seconds > 0 or not self.missing
 
     @property
@@ -328,7 +328,7 @@ class GroupTime:
 def timed(
     trace: Trace, fusion: str, device: Device, tf32: Collection[str], is_observed: bool = False
 ) -> list[GroupTime]:
-    """Return the time of every group of calls; one with a call that is not counted is left out.
+    """Return the time of every group of calls, except groups with an uncounted call.
 
     Args:
         trace: the captured run, with numbers for all sizes.
@@ -397,7 +397,7 @@ MOST_TAPS = 1 << 18
 
 
 def fewest_products(layer: Layer, fast_convolution: bool) -> float:
-    """Return the part of the products of a layer that every algorithm needs, at most 1.
+    """Return the share of the products of a layer that every algorithm needs, at most 1.
 
     Args:
         layer: the layer.
@@ -532,15 +532,15 @@ UPPER_BOUNDS = frozenset(
         ),
     }
 )
-"""Operators of other families of which the same holds: a radix sort compares nothing, a suppressed box is not compared
-again."""
+"""Operators of other families that may need fewer operations than counted: a radix sort compares nothing, a suppressed
+box is not compared again."""
 
 POOLING = "pooling"
 """The family of poolings: overlapping windows may share partial results, and every element takes part at least once."""
 
 
 def needed_part(layer: Layer, cost: Cost) -> float:
-    """Return the part of the operations of a layer that every algorithm needs, judged by its family.
+    """Return the share of the operations of a layer that every algorithm needs, judged by its family.
 
     Args:
         layer: the layer.
@@ -562,9 +562,9 @@ def needed_part(layer: Layer, cost: Cost) -> float:
 def least_reads(trace: Trace, groups: Sequence[Group], fusion: str) -> list[int]:
     """Return the bytes that one execution of each group must read from outside.
 
-    A lookup counts every row that it reads, but needs no more than its table. A call by itself counts every operand,
-    but a value that is several of them (``x * x``) comes from memory once. Groups of fused calls count it once already,
-    but for what a compiler reads again.
+    A lookup counts every row that it reads, but needs no more than its table. A single call counts every operand, but a
+    value that is several operands (``x * x``) comes from memory once. Fused groups already count it once, except for
+    the repeated reads of a compiler.
 
     Args:
         trace: the run, with numbers for all sizes.
@@ -629,17 +629,17 @@ def _distinct(operands: Iterable[tuple[int, int]], source: Mapping[int, int], si
 
 
 MOST_HALVINGS = 8
-"""Each halving looks at all calls once more."""
+"""The maximum number of halvings; each visits all calls once more."""
 
 ROUNDING = 1e-9
-"""Sums of floats differ by less, as a part of them."""
+"""The relative rounding error of sums of floats is smaller."""
 
 
 class Step(NamedTuple):
     """A call, or a group of fused calls.
 
     Attributes:
-        seconds: the least time by itself.
+        seconds: the minimum time by itself.
         reads: bytes read of every value, by the identity of the value.
         writes: the identities of the values that it produces.
     """
@@ -660,8 +660,8 @@ def least_seconds(trace: Trace, values: Values, groups: Sequence[GroupTime], fus
         trace: the run.
         values: its values, as :func:`values_of` returns them.
         groups: its groups, in order of execution.
-        fusion: the level of fusion. Fused calls may compute a value again instead of reading it, so that only values
-            count that the run does not produce.
+        fusion: the level of fusion. Fused calls may recompute a value instead of reading it, so only values that the
+            run does not produce count.
         device: the device.
     """
     found = [(nearer, rate) for name, nearer, rate in device.levels() if name == "dram"]
@@ -690,10 +690,9 @@ def least_seconds(trace: Trace, values: Values, groups: Sequence[GroupTime], fus
 
 
 def values_of(trace: Trace) -> Iterator[tuple[Sequence[tuple[int, int]], Sequence[int]]]:
-    """Yield of every call the bytes that it reads of every value, and the values that it produces.
+    """Yield, for each call, the bytes that it reads of every value, and the values that it produces.
 
-    A view is the value that it shows. Operands without an identity do not count. Of a call without a cost nothing is
-    known but what it produces.
+    A view counts as its source. Operands without an identity do not count, nor do the reads of a call without a cost.
     """
     same_as: dict[int, int] = {}
     parts: dict[tuple[int, int], list[int]] = {}
@@ -717,7 +716,7 @@ def values_of(trace: Trace) -> Iterator[tuple[Sequence[tuple[int, int]], Sequenc
 def bytes_from_outside(values: Values) -> int:
     """Return the bytes of the values that calls read and no call produced, each once: weights, inputs, states.
 
-    Of a value that is read in part, as the table of an embedding, the largest part that one call reads counts.
+    If calls read only parts of a value, such as an embedding table, the largest part that one call reads counts.
     """
     produced: set[int] = set()
     needed: dict[int, int] = {}

@@ -38,11 +38,11 @@ FLOATS = ("float", "bfloat", "complex")
 
 
 class Calibrated(NamedTuple):
-    """How certain the calibrated time of a run is.
+    """The certainty of the calibrated time of a run.
 
     Attributes:
         error: the relative error of the total time; None without a time, or if the error is unknown or above 100 %.
-        remarks: under which conditions the device was measured, and what is uncertain.
+        remarks: the conditions of the measurement, and uncertain parts.
     """
 
     error: float | None
@@ -54,9 +54,9 @@ class Estimated(NamedTuple):
 
     Attributes:
         group: the group.
-        seconds: of all its executions.
-        site: its place in the calibration.
-        estimate: of one execution.
+        seconds: seconds of all its executions.
+        site: its signature in the calibration.
+        estimate: the estimate of one execution.
     """
 
     group: GroupTime
@@ -130,9 +130,9 @@ def plus_minus(error: float | None) -> str:
 def error_of_sum(estimates: Iterable[Estimated], noise: float) -> float | None:
     """Return the relative error of a sum of estimates; None if one of them has none, or if it is more than 100 %.
 
-    The mean error of a family is systematic: all its calls may err by it in the same direction. What exceeds it is
-    independent between calls of different sizes, so that a run of equal calls has the error that nine calls in ten
-    stay within. Families err independently of each other, too. The error is at least the noise of the sweep.
+    The mean error of a family is systematic: all its calls may err by it in the same direction. The rest of the 90th
+    percentile is independent between calls of different sizes, and equal calls share it. Families err independently of
+    each other. The error is at least the noise of the sweep.
     """
     total = 0.0
     misses: dict[object, float] = {}
@@ -231,7 +231,7 @@ class CalibrationError(CostError):
 
 @dataclass(frozen=True)
 class Conditions:
-    """Under which conditions a sweep was measured.
+    """The conditions of a sweep.
 
     Attributes:
         device: name of the processor, as the machine reports it.

@@ -1,8 +1,8 @@
 """Calibrations: measured points of a device, and the time of other calls by interpolation between them.
 
-``t = (t0 + t_sol) / e``: ``t0`` is the least time of a call, ``t_sol = max(flops / peak, bytes / bandwidth)`` with the
-best rates of the sweep, and ``e`` the efficiency of the nearest points of the same family. Points that were left out
-show how far an estimate may be off; that grows with the distance of the nearest point.
+``t = (t0 + t_sol) / e``: ``t0`` is the minimum time of a call, ``t_sol = max(flops / peak, bytes / bandwidth)`` has the
+best rates of the sweep, and ``e`` is the efficiency of the nearest points of the same family. Cross-validation gives
+the error of an estimate, which grows with the distance of the nearest point.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from costcore.trace.call import Call
 # A product also has the waves of tiles in which a GPU computes it.
 
 KINDS = ("product", "special", "arithmetic", "move", "free", "opaque")
-"""The efficiency of a family without points is that of families of its kind; that of an opaque one, such as ``sort``,
-says nothing of another."""
+"""Kinds of families. A family without points has the efficiency of its kind, except for ``opaque``: the efficiency of
+``sort`` predicts no other."""
 
 
 APART = 2.0
@@ -42,10 +42,10 @@ GROUPS_WEIGHT = 0.5
 """The same for the number of groups."""
 
 FEW = 20480
-"""The maximum number of elements of a single sample for which PyTorch, on a CPU, does not call the usual library."""
+"""The maximum elements of a single sample for which PyTorch, on a CPU, convolves by a kernel of its own."""
 
 SMALL_KERNEL = 3
-"""The maximum length of a kernel for this."""
+"""The maximum size of the convolution kernel for the same."""
 
 RECURRENT = ("lstm", "gru", "rnn")
 """Families of recurrent layers and cells."""
@@ -57,7 +57,7 @@ Axes = tuple[float, ...]
 
 
 class Place(NamedTuple):
-    """Where a call is in a calibration.
+    """The family and the coordinates of a call.
 
     Attributes:
         family: the kind of kernel.
@@ -79,7 +79,7 @@ class OpSignature(NamedTuple):
         axes: the coordinates within the family. Points of older files may lack the last ones.
         flops: operations, with two for a fused multiply-add.
         nbytes: bytes read and written.
-        dtype: in which it computes; empty if a calibration has points of one dtype only.
+        dtype: the compute dtype; empty if a calibration has points of one dtype only.
     """
 
     family: str
@@ -133,7 +133,7 @@ def product_of(site: OpSignature) -> Product | None:
 
 
 def steps_of(site: OpSignature) -> float:
-    """Return how many steps a call takes that cannot run at the same time, each of them no faster than a call."""
+    """Return the number of sequential steps of a call; each takes at least the minimum time of a call."""
     is_recurrent = site.family in RECURRENT and len(site.axes) == N_RECURRENT
     return 2 ** site.axes[-2] if is_recurrent else 1.0
 
@@ -279,7 +279,7 @@ _PLACES: Mapping[str, tuple[Callable[[Layer, float, float], Place], tuple[str, .
     "multi_head_attention": (_multi_head_attention, ("q",)),
     **dict.fromkeys(_REDUCTIONS, (_rows, ("x",))),
 }
-"""Operators with a time that depends on more than size: a function for their place, and the operands it needs."""
+"""Operators whose time depends on more than size: a function that returns their place, and the operands it needs."""
 
 
 # Waves: products divided among the units of a GPU.
@@ -289,8 +289,8 @@ _PLACES: Mapping[str, tuple[Callable[[Layer, float, float], Place], tuple[str, .
 
 
 TILE = 64
-"""Rows and columns of the smallest tile that libraries use: the waves of larger ones, of several such, last as long or
-longer."""
+"""Rows and columns of the smallest tile of libraries. Larger tiles are multiples of it: their waves last at least as
+long."""
 
 
 DEPTH = 32
@@ -320,7 +320,7 @@ def wave_seconds(product: Product, units: int, peak: float) -> float:
 
 
 NEIGHBORS = 4
-"""How many points an efficiency is read from."""
+"""The number of points from which an efficiency is interpolated."""
 
 FAR = 4.0
 """A call is far from the sweep if its nearest point is farther: a factor of 16 in one of its sizes."""
@@ -329,15 +329,15 @@ SOFTENING = 0.05
 """Added to squared distances, so that points beside one at distance 0 count too."""
 
 PULL = 0.25
-"""The weight of the curve of a family of kernels, that of a point at a distance of 2."""
+"""The weight of the curve of a family in the interpolation: that of a point at a distance of 2."""
 
 
 class Error(NamedTuple):
     """The relative error of estimates, 0.1 for ± 10 %.
 
     Attributes:
-        mean: of the mean call.
-        most: of nine calls in ten.
+        mean: the mean error of a call.
+        most: the 90th percentile.
     """
 
     mean: float
@@ -349,7 +349,7 @@ class Error(NamedTuple):
 
 
 Growth = tuple[tuple[float, Error], ...]
-"""Distances, and the errors of estimates with a nearest point at least as far; farther ones are not surer."""
+"""Errors of estimates whose nearest point is at least at a distance. They do not fall with the distance."""
 
 
 class Errors(NamedTuple):
@@ -358,7 +358,7 @@ class Errors(NamedTuple):
     Attributes:
         families: by family, with its dtype if points have several.
         kinds: by kind, the error of a family without points, whose calls all err in the same direction. Some kinds
-            have none.
+            are missing.
     """
 
     families: Mapping[str, Growth]
@@ -394,10 +394,10 @@ class Point(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """The best of a sweep.
+    """The best rates of a sweep.
 
     Attributes:
-        overhead: the least time of a call, in seconds.
+        overhead: the minimum time of a call, in seconds.
         peak: FLOPs per second.
         bandwidth: bytes per second.
         units: multiprocessors of a GPU, which divide a product into tiles; 0 for other devices.
@@ -473,7 +473,7 @@ class Interpolation:
             self._kinds.setdefault(_pool_of(site), []).append((site.size, log_efficiency))
 
     def dtype_of(self, site: OpSignature) -> str | None:
-        """Return the most informative dtype of the points: its own, or for other calls than products another."""
+        """Return the dtype of the points to use for a call: its own, or, unless it is a product, another one."""
         dtypes = self._families.get(site.family, {})
         if site.dtype in dtypes:
             return site.dtype
@@ -581,25 +581,25 @@ class Calibration:
 
 # Errors, from points that are left out.
 #
-# A point is estimated from those of its family that are at least so far away, once for every distance of
-# :data:`DISTANCES`: at distance 0 from all that were not measured right before or after it. So the error of a call is
-# known by how far from the sweep it is. A whole family is estimated from the others of its kind.
+# Each point is estimated from the points of its family at a minimum distance, once for every distance in
+# :data:`DISTANCES`; distance 0 allows all points but those measured right before or after it. That gives the error as a
+# function of the distance from the sweep. A whole family is estimated from the others of its kind.
 
 
 DISTANCES = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
-"""How far the nearest point is at least."""
+"""The minimum distances of the nearest point at which errors are measured."""
 
 MOST_LEFT_OUT = 100
-"""So many points of a family are left out, one after another."""
+"""The maximum number of points of a family that are left out, one at a time."""
 
 BESIDE = 3
-"""So many points before and after a point are of the same chain, and left out with it."""
+"""The number of points before and after a point that may be of the same chain, and are left out with it."""
 
 MOST_OF_FAMILY = 20
 """The number of points that stand for a family left out as a whole."""
 
 FEWEST = 8
-"""The minimum number of points of an error; with fewer, the error of all families is a minimum."""
+"""The minimum number of points of an error; with fewer, the error is at least that of all families."""
 
 FEWEST_FAMILIES = 5
 """The minimum number of families of a kind; with fewer, the error of another family is that of families of any kind."""
@@ -633,7 +633,7 @@ def _errors_by_distance(family: Sequence[Point], rates: Rates) -> list[list[floa
 
 
 def _estimates_by_distance(axes: Axes, efficiencies: Sequence[tuple[Axes, float]], i: int) -> Iterator[float]:
-    # A call far from the sweep has all of it on one side: only points beyond the nearest count, seen from the point.
+    # A call far from the sweep has all of its points on one side: only points beyond the nearest one are used.
     others = (each for j, each in enumerate(efficiencies) if abs(i - j) > BESIDE)
     ordered = sorted((dist(other, axes), log_efficiency, other) for other, log_efficiency in others)
     start = 0
@@ -650,7 +650,7 @@ def _estimates_by_distance(axes: Axes, efficiencies: Sequence[tuple[Axes, float]
 def growth_of(misses: Iterable[Sequence[float]], of_all: Growth) -> Growth:
     """Return the errors by distance, as far as they are known.
 
-    Those known from few points, or from none, are at least those of all families.
+    Errors from few points, or none, are at least those of all families.
     """
     found: list[tuple[float, Error]] = []
     least = Error(0.0, 0.0)
@@ -699,18 +699,17 @@ def _left_out_errors_of_kinds(families: Mapping[str, Sequence[Point]], rates: Ra
 
 # Kernel curves: times far from those that traces have.
 #
-# A few traces know a family at a few sizes. A small kernel says how long one takes to start, a large one which part of
-# the peak or of the bandwidth it reaches, and neither says the other. So each family has a curve ``t = start + work /
-# part``, which is drawn towards usual values as far as its points leave it open. Near points, what they deviate from it
-# counts.
+# A few traces measure a family at a few sizes. Small kernels determine the start-up time, large ones the share of the
+# peak or bandwidth that is reached; neither determines the other. So each family has a curve ``t = start + work /
+# part``, with a prior for what its points leave open. Near points, their deviation from the curve is interpolated.
 
 
 class Curve(NamedTuple):
     """The time of the kernels of a family.
 
     Attributes:
-        start: of a kernel without work, in seconds.
-        part: which part of the published rate large ones reach.
+        start: seconds of a kernel without work.
+        part: the share of the published rate that large kernels reach.
     """
 
     start: float
@@ -730,14 +729,14 @@ USUAL: Mapping[str, Curve] = {
 
 
 SPREAD_OF_START, SPREAD_OF_PART, SPREAD = 1.0, 0.5, 0.4
-"""By how much starts, parts and points usually deviate, as natural logarithms."""
+"""The standard deviations of starts and parts in the prior, and of points from the curve, as natural logarithms."""
 
 
 STEPS = (0.8, 0.4, 0.2, 0.1, 0.05)
 """The steps of the search for the best curve, as natural logarithms."""
 
 MOST_POINTS = 60
-"""So many points of a family determine its curve."""
+"""The maximum number of points of a family to which its curve is fitted."""
 
 
 class Curves:
@@ -756,7 +755,7 @@ class Curves:
         self._curves: dict[str, Curve] = {}
 
     def ideal(self, site: OpSignature) -> float:
-        """Return the seconds of a call on the curve of its family; without one, on the middle one of its kind."""
+        """Return the seconds of a call on the curve of its family, or on the median curve of its kind."""
         curve = self._of(site.family) if site.family in self._families else self.of_kind(site.kind)
         return curve.seconds(self.work(site))
 
@@ -785,7 +784,7 @@ class Curves:
 
 
 def _likeliest_curve(points: Sequence[tuple[float, float]], usual: Curve) -> Curve:
-    # ``usual`` acts as a prior of the likeliest curve.
+    # ``usual`` is the prior.
     def misfit(start: float, part: float) -> float:
         curve = Curve(usual.start * exp(start), usual.part * exp(part))
         misses = (abs(seconds - log(curve.seconds(work))) / SPREAD for work, seconds in points)
@@ -808,7 +807,7 @@ def _likeliest_curve(points: Sequence[tuple[float, float]], usual: Curve) -> Cur
 def errors_of_runs(points: Sequence[Point], sources: Sequence[int], device: Device) -> Errors:
     """Return the relative errors by family and kind: each run is estimated from the others.
 
-    An error counts for all distances up to that of the nearest point: nearer ones are surer.
+    An error applies to all distances up to that of the nearest point, because nearer points give smaller errors.
 
     Args:
         points: the measured calls.

@@ -51,7 +51,7 @@ SMALLEST, LARGEST = 3.0, 14.0
 """Radius of a dot with nearly no share of the time, and of one with all of it, in pixels."""
 
 STEPS = 40
-"""The places of dots per decade; dots in one of them are drawn as one."""
+"""The grid cells per decade; dots in one cell are drawn as one."""
 
 MOST_COUNTS = 12
 """The maximum number of dots with a count beside them."""
@@ -551,7 +551,7 @@ class TimeComparison(Result):
 
     Args:
         times: the bound and the calibrated time.
-        measured: runs of the same model, with the time of their calls; of several the median counts.
+        measured: runs of the same model with measured calls; of several runs, the median of each call counts.
 
     Attributes:
         groups: the groups of calls that were measured, in order of execution.
@@ -732,8 +732,8 @@ class TimedGroup(NamedTuple):
         module: path of the module of its main call.
         measured: measured seconds of its calls.
         predicted: calibrated seconds; None if the device was never calibrated.
-        bound: the least seconds; None if the device file states nothing of what the calls need.
-        n_groups: of how many groups this is the sum.
+        bound: the minimum seconds; None if the device file lacks all figures that the calls need.
+        n_groups: the number of groups of which this is the sum.
     """
 
     name: str
@@ -752,7 +752,7 @@ class TimedGroup(NamedTuple):
 
     @property
     def error(self) -> float:
-        """How many seconds the prediction is off; without one, how much longer than the bound it took."""
+        """The error of the prediction in seconds; without one, the seconds above the bound."""
         return abs(((self.bound or 0.0) if self.predicted is None else self.predicted) - self.measured)
 
 

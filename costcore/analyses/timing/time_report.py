@@ -210,10 +210,10 @@ def time_of(report: ReportLike, device: str | PathLike[str] | Device, **options:
 
 
 WHOLE_RUN = "whole run"
-"""The row for reads of weights and inputs from memory, as far as the groups do not account for them."""
+"""The row for the time of the whole run beyond its groups: reads of weights and inputs from memory."""
 
 UNKNOWN = "unknown"
-"""The limit of groups without a bound, as the device file lacks all figures that they need."""
+"""The limit of groups without a bound: the device file lacks all figures that they need."""
 
 _SHARED = (
     *preset("mread", "mwrite", "mrw", "flops").values(),
@@ -314,7 +314,7 @@ def total_of(report: Times) -> dict[str, Any]:
 
 def _whole_run_entry(report: Times) -> list[dict[str, Any]]:
     seconds = report.beyond_groups
-    # The time in which weights and inputs come from memory, beyond the bounds of the groups.
+    # Reads of weights and inputs from memory, beyond the bounds of the groups.
     if seconds <= 0:
         return []
     nothing = {**_sums((), True), "n_groups": 0, "bound_seconds": seconds, "binds": report.beyond_binds}

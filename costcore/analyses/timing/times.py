@@ -77,16 +77,16 @@ class Times:
     Attributes:
         trace: the run that is timed, at ``dtype``.
         groups: the groups of calls with the bound of each, in order of execution.
-        missing: what groups need and the device file does not state; see :attr:`GroupTime.missing`.
-        whole_run: the least time in which weights and inputs come from memory, each once. A group alone may find its
-            weights in a cache; not all groups of a run can.
-        least_seconds: the least time of the run as far as it is known, by what caches can hold in the course of it; see
-            :mod:`costcore.analyses.timing.bound`. 0 if nothing of the device is known.
-        beyond_groups: how much longer the whole run takes at least than its groups; 0 if their bounds add up to more.
-        beyond_binds: what that time comes from: the memory that weights, inputs and values out of caches are read from.
-        calibrated: how sure the calibrated time is; None if the device was never calibrated.
-        communications: what each group of processes communicates, and how long that takes over its link. It is not part
-            of the bound, because a program may compute meanwhile.
+        missing: figures that groups need and the device file lacks; see :attr:`GroupTime.missing`.
+        whole_run: the bound from reading weights and inputs from memory once. A single group may find its weights in a
+            cache; not all groups of a run can.
+        least_seconds: the minimum time of the run, as far as it is known, by what caches can hold during it; see
+            :mod:`costcore.analyses.timing.bound`. 0 if no rate of the device is known.
+        beyond_groups: seconds by which the bound of the whole run exceeds the bounds of its groups; at least 0.
+        beyond_binds: the memory that causes this excess, by reads of weights, inputs and values evicted from caches.
+        calibrated: the certainty of the calibrated time; None if the device was never calibrated.
+        communications: bytes and seconds of the collectives of each group of processes. They are not part of the bound,
+            because a program may compute meanwhile.
     """
 
     trace: Trace
@@ -134,10 +134,9 @@ class Times:
 
     @property
     def bound_seconds(self) -> float | None:
-        """The least time of the run: the bounds of all groups, or that of the whole run if it is larger.
+        """The minimum time of the run: the sum of the bounds of all groups, or the bound of the whole run if larger.
 
-        None if the device file states nothing that the run needs, or all that it does is free there: that is not a time
-        of 0.
+        None if the device file has no rate that limits the run: a time of 0 would be wrong.
         """
         if self.least_seconds or not (self.missing or self.device.unbounded):
             return self.least_seconds
@@ -156,7 +155,7 @@ class Times:
 
     @property
     def communication_seconds(self) -> float | None:
-        """How long collectives take if nothing overlaps them: 0 without any, None if the link of a group is unknown."""
+        """Seconds of collectives without overlap: 0 without any, None if the link of a group is unknown."""
         times = [each.seconds for each in self.communications if each.seconds is not None]
         return fsum(times) if len(times) == len(self.communications) else None
 
@@ -286,8 +285,8 @@ def check_dtype(dtype: object) -> None:
 def retyped(trace: Trace, dtype: str) -> Trace:
     """Return the trace with weights and activations of this dtype; integers, masks and quantized tensors stay.
 
-    The operations stay as they are. Bytes are those that the calculator gives for the new layer, if it gave those of
-    the old one; otherwise they change as the sizes of all operands do.
+    Operations do not change. The calculator recomputes the bytes if it reproduces those of the old layer; otherwise
+    bytes scale with the sizes of all operands.
     """
     change = _Retyper(trace, dtype)
     return Trace(tuple(map(change, trace)), trace.run)
@@ -351,7 +350,7 @@ def _ratio(new: object, old: object) -> float:
 
 
 FEWEST = 8
-"""Of fewer points nothing follows."""
+"""The minimum number of points of a calibration."""
 
 BELOW = "below their bound"
 
@@ -381,12 +380,12 @@ class FromTraces(NamedTuple):
 def calibration_of(traces: Sequence[Trace], names: Sequence[str], device: Device) -> FromTraces:
     """Return the calibration of a device from runs on it.
 
-    A point is the median of the calls of a run with equal sizes. Calls that took less than their bound are refused: of
-    them, the device, the dtype or the time is not what the trace says.
+    A point is the median of the calls of a run with equal sizes. Calls faster than their bound are rejected: the trace
+    states a wrong device, dtype or time for them.
 
     Args:
         traces: the runs, with what the profiler measured on the device.
-        names: what they are, for the conditions.
+        names: the names of the runs, for the conditions.
         device: the device, to compare with its bounds.
 
     Raises:

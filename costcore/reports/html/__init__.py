@@ -120,7 +120,7 @@ def file_text(name: str) -> str:
 
 
 METRICS = ("flops", "macs", "mrw", "n_own")
-"""The metrics of the charts. ``n_own`` counts the parameters that no earlier call reads, so that it is additive."""
+"""The metrics of the charts. ``n_own`` counts parameters that no earlier call reads, so it is additive."""
 
 NODE_AMOUNTS = (*SUMS, "n_params", "n_trainable", "n_frozen", "n_shared", "n_buffers", "activations")
 """The exact numbers of a module."""
@@ -230,7 +230,7 @@ def new_parameters(trace: Trace) -> list[Dim]:
 
 
 def flow_of(trace: Trace) -> dict[str, Any] | None:
-    """Return the values that calls of the forward pass read, for the graph; None if no call reads that of another.
+    """Return the edges of the forward pass for the graph; None if no call reads a result of another.
 
     ``sources`` has a list per call: the index of the call that makes a value, or index and output if it is not the
     first output, or -1, -2, … for the inputs. ``inputs`` has their shapes, and ``returned`` the outputs of the model.
@@ -308,7 +308,7 @@ def _node_row(depth: int, node: Mapping[str, Any], n_own: Dim, exact: _ExactText
 
 
 class _DistinctLayers:
-    # Calls refer to distinct layers by index.
+    # The distinct layers, to which calls refer by index.
 
     def __init__(self, ledger: Ledger, exact: _ExactText) -> None:
         self.rows: dict[tuple[Any, ...], int] = {}
@@ -387,18 +387,18 @@ def _ratio(flops: Dim, nbytes: Dim) -> float | None:
 KINDS = {"flops": "flops", "count": "flops", "bytes": "bytes", "duration": "seconds", "seconds": "seconds"}
 
 KINDS |= {"ratio": "intensity", "percent": "intensity"}
-"""How the page shows a kind of quantity; all others are text."""
+"""The format of a kind of quantity on the page; all others are text."""
 
 AMOUNTS = ("flops", "bytes")
 """The kinds of exact numbers on the page, available in its charts."""
 
 
 class Added:
-    """Quantities that the page shows beside its own.
+    """Quantities that the page shows besides the default ones.
 
     Args:
         columns: names of quantities, or quantities.
-        known: the names of those that every page has.
+        known: the names of the quantities that every page has.
         ledger: the ledger of the report.
         exact: returns an exact number as text.
 
@@ -659,7 +659,7 @@ def _calls(n: int) -> str:
 
 
 MOST_INPUTS = 4
-"""How many inputs are named; the number of the others is stated."""
+"""The maximum number of named inputs; others are only counted."""
 
 
 def about(report: ReportData, made: str = "") -> list[str]:
@@ -687,7 +687,7 @@ def about(report: ReportData, made: str = "") -> list[str]:
 def inputs_of(trace: Trace) -> Iterator[Tensor]:
     """Yield the inputs of a graph: values that its calls read and none of them makes, without weights and state.
 
-    Of a model that is run, buffers are among these tensors; the command states its inputs.
+    For a model that is run, they include buffers; the command states its inputs.
     """
     known: set[int] = set()
     for record in trace:

@@ -195,7 +195,7 @@ def _entries(report: Report, columns: Sequence[str]) -> list[dict[str, Any]]:
 
 
 DROPPED_FIRST = ("ratio", "call", "operator", "blocks", "difference", "module")
-"""The columns that a narrow terminal drops, in this order; what was there before stays."""
+"""The columns that a narrow terminal drops, in this order."""
 
 
 def to_text(comparison: ComparisonData, mode: str, limit: int | None, width: int | None = None) -> str:
@@ -302,7 +302,7 @@ def _call(difference: Difference, names: Mapping[str, str]) -> Iterable[dict[str
 
 
 SHAPES = ("input_shapes", "output_shapes")
-"""The settings that follow from others."""
+"""Settings that usually change as a consequence of others: listed last."""
 
 
 def _setting(name: str, old: Any, new: Any) -> str:
@@ -403,7 +403,7 @@ MOST_NOTES = 6
 """The maximum number of remarks."""
 
 IN_TITLE = ("flops", "n_params", "peak_memory")
-"""The totals in the title; if none of them changed, it has all changed ones."""
+"""The totals in the title; if none of them changed, the title has all changed totals."""
 
 OF_MODULES = ("flops", "mrw", "n_params")
 """The costs in the table by module."""

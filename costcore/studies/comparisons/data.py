@@ -163,7 +163,7 @@ class ComparisonData:
 
     @cached_property
     def kinds(self) -> list[Kind]:
-        """The kinds of change between two graphs: operators in other forms, and in place of others."""
+        """The graph rewrites, by kind: operators in another form, or replaced by others."""
         return kinds_of_change(self.old, self.new) if self.is_of_one_framework else []
 
     @cached_property
@@ -178,7 +178,7 @@ class ComparisonData:
 
     @cached_property
     def changes_in_words(self) -> list[str]:
-        """What a tool or a conversion to another framework did to the operators."""
+        """Sentences on graph rewrites by a tool, or on a conversion to another framework."""
         if self.is_of_one_framework:
             return [*filter(None, [in_words(self.old, self.new, self.kinds)])]
         return conversion_in_words(self.conversion, self.old, self.new)
@@ -486,7 +486,7 @@ def rows_of(head: Mapping[str, str], costs: Mapping[str, Delta], names: Mapping[
 
 
 def counts_of(changes: Sequence[str]) -> str:
-    """Return how many there are of every change: ``1 added, 0 removed, 2 changed``."""
+    """Return the number of every change: ``1 added, 0 removed, 2 changed``."""
     return ", ".join(f"{changes.count(change)} {change}" for change in CHANGES)
 
 
@@ -503,7 +503,7 @@ FOLD_INTO = {"conv", "conv_transpose", "linear", "matmul"}
 
 
 class Recipe(NamedTuple):
-    """The operators that a format without some operator uses in its place.
+    """A decomposition of one operator, for formats that lack it.
 
     Attributes:
         core: the operators it needs, in order.
@@ -518,7 +518,7 @@ class Recipe(NamedTuple):
     is_learned: bool = True
 
     def found(self, entries: Sequence[Entry], start: int) -> Sequence[int]:
-        """Return the places of the calls, from ``start`` on, that are one operator; none if they are not."""
+        """Return the positions of the calls from ``start`` on that are this decomposition; empty without a match."""
         places, left = [], [*self.core]
         for i in range(start, len(entries)):
             op, is_learned = entries[i]["op"], entries[i]["n_params"] != 0
@@ -546,7 +546,7 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
     "rms_norm": (Recipe(("reduce_mean",), _ARITHMETIC, _ARITHMETIC | {"sqrt", "rsqrt"}),),
     "batch_norm": (Recipe(("mul", "add")), Recipe(("sub", "mul", "add"), _ARITHMETIC)),
 }
-"""What formats write for operators that they lack."""
+"""Decompositions by operator."""
 
 
 class Conversion(NamedTuple):
@@ -617,7 +617,7 @@ MOST_KINDS = 8
 
 
 def conversion_in_words(changes: Sequence[ConversionChange], old: ReportData, new: ReportData) -> list[str]:
-    """Return sentences on what a conversion to another framework did; none if nothing is different."""
+    """Return sentences on what a conversion to another framework did; empty if nothing differs."""
     lines = []
     written = [each.text for each in changes if each.what in ("folded", "became") and not each.is_renamed]
     if written:
@@ -669,7 +669,7 @@ MOST_PRODUCTS = 3
 
 
 def conversion_of_macs(conversions: Iterable[Conversion]) -> str:
-    """Return the calls that add up to the difference of the MACs, the largest first; empty if each has the same."""
+    """Return the calls that add up to the difference of the MACs, largest first; empty if no call differs."""
     found = [(each, each.amount("macs")) for each in conversions]
     found = [(each, macs) for each, macs in found if not macs.equal]
     found.sort(key=lambda pair: abs(magnitude(pair[1].difference)), reverse=True)
@@ -713,7 +713,7 @@ def _values_by_dtype(report: ReportData) -> Counter[str]:
 
 
 def listed_once(ops: Sequence[str]) -> str:
-    """Return operators, each once with how often it is there: ``2 mul, softmax``."""
+    """Return operators with their counts: ``2 mul, softmax``."""
     return ", ".join(f"{count} {op}" if count > 1 else op for op, count in Counter(ops).items())
 
 
@@ -740,7 +740,7 @@ def conversion_changes(conversions: Iterable[Conversion]) -> list[ConversionChan
 
 
 def conversions(pairs: Sequence[Calls]) -> Iterator[Conversion]:
-    """Yield the changes of a conversion, from matched calls in order; together they are all that differs."""
+    """Yield the changes of a conversion, from calls matched by order; together they are every difference."""
     olds: list[Entry] = []
     news: list[Entry] = []
     head: Calls = (None, None)
@@ -759,7 +759,7 @@ def conversions(pairs: Sequence[Calls]) -> Iterator[Conversion]:
 def _explained(head: Calls, olds: list[Entry], news: list[Entry]) -> Iterator[Conversion]:
     old, new = head
     into = new["op"] if new is not None and class_of(new["op"]) in FOLD_INTO else ""
-    norms = olds[:1] if into and olds and olds[0]["op"] == "batch_norm" and not _written(olds[0], news) else []
+    norms = olds[:1] if into and olds and olds[0]["op"] == "batch_norm" and not _decomposition(olds[0], news) else []
     olds = olds[len(norms) :]
     if old is not None and new is not None:
         sides = [old], [new]
@@ -797,7 +797,7 @@ def _adds_bias(product: Entry, other: Entry, left: Sequence[Entry]) -> bool:
 
 def _replacements(into: str, olds: list[Entry], news: list[Entry]) -> Iterator[Conversion]:
     sides = ((olds, news), (news, olds)) if len(olds) * len(news) <= MOST_SEARCHED else ()
-    for find in (_written, _split):
+    for find in (_decomposition, _split):
         for side, other in sides:
             for entry in [*side]:
                 if found := find(entry, other):
@@ -822,7 +822,7 @@ MOST_SEARCHED = 250_000
 """Runs of unmatched calls are not searched for patterns if ``len(olds) * len(news)`` exceeds this."""
 
 CREATED = ("arange", "constant", "full")
-"""Operators that make values of nothing, which never become others."""
+"""Operators without operands: a conversion drops them and never replaces them by others."""
 
 
 def _taken(entries: list[Entry], places: Sequence[int]) -> list[Entry]:
@@ -831,14 +831,13 @@ def _taken(entries: list[Entry], places: Sequence[int]) -> list[Entry]:
     return taken
 
 
-def _written(entry: Entry, others: Sequence[Entry]) -> Sequence[int]:
-    # The places of the calls that a format writes for an operator; none if it does not.
-    ways = (recipe.found(others, i) for recipe in RECIPES.get(entry["op"], ()) for i in range(len(others)))
-    return next(filter(None, ways), ())
+def _decomposition(entry: Entry, others: Sequence[Entry]) -> Sequence[int]:
+    matches = (recipe.found(others, i) for recipe in RECIPES.get(entry["op"], ()) for i in range(len(others)))
+    return next(filter(None, matches), ())
 
 
 def _split(entry: Entry, others: Sequence[Entry]) -> Sequence[int]:
-    # Products that together are one: the query, key and value of attention.
+    # Consecutive products that add up to one: the query, key and value of attention.
     if entry["macs"] == 0:
         return ()
     places: list[int] = []

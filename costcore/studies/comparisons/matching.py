@@ -90,17 +90,17 @@ CLASSES: Mapping[str, str] = {
     "mean_variance_norm": "layer_norm",
     "matmul": "linear",
 }
-"""Operators that formats have under several names; of each class, one."""
+"""The canonical name of operators that have several names or variants."""
 
 
 def class_of(op: str) -> str:
-    """Return the name that an operator has in every format, quantized, fused or not."""
+    """Return the canonical name of an operator, whether quantized or fused."""
     op = unquantized(op).removeprefix("fused_")
     return CLASSES.get(op, op)
 
 
 def unquantized(op: str) -> str:
-    """Return the operator on real numbers that a quantized one is."""
+    """Return the floating-point operator of a quantized one."""
     return op.removeprefix("dynamic_").removeprefix("quantized_")
 
 
@@ -178,8 +178,8 @@ def aligned(
         pair_replaced: also pair, by position, calls with different keys between two consecutive matches.
     """
     left, right = [key(old[i]) for i in olds], [key(new[j]) for j in news]
-    # SequenceMatcher is quadratic, so the common prefix and suffix, usually most of the calls, are matched first. Of
-    # few calls only the prefix is: the suffix can be in the middle of what is equal.
+    # SequenceMatcher is quadratic, so the common prefix and suffix, usually most of the calls, are matched first. With
+    # few calls only the prefix is: a suffix can cut a longer run of equal calls in two.
     start = _common_prefix(left, right)
     end = _common_prefix(left[start:][::-1], right[start:][::-1]) if len(left) + len(right) > FEW else 0
     yield from zip(olds[:start], news[:start], strict=True)
@@ -189,7 +189,7 @@ def aligned(
 
 
 FEW = 100
-"""The number of calls that are matched without shortcuts."""
+"""The maximum number of calls whose common suffix is left to SequenceMatcher."""
 
 
 def _common_prefix(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
@@ -264,7 +264,7 @@ def _shapes(shapes: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
 
 
 def in_any_layout(shapes: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
-    """Return the sizes of shapes: NCHW and NHWC have the same; a matrix is a map of one position."""
+    """Return shapes regardless of layout: NCHW and NHWC are equal, and a matrix is an image of one pixel."""
     return tuple(tuple(sorted((size for size in shape if size != 1), key=str)) for shape in shapes)
 
 
@@ -374,7 +374,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "matmul": ("matmul", "linear"),
     "embedding": ("embedding", "gather"),
 }
-"""Real operators that a form can come from, the likeliest first: tools write linear as matmul, and back."""
+"""Floating-point operators that a form can come from, likeliest first: tools turn linear into matmul, and back."""
 
 SCALING = ("quantize", "dequantize", "dynamic_quantize")
 """Operators that convert to integers and back."""

@@ -72,11 +72,11 @@ class StoredFile(NamedTuple):
     """How a file stores the weights of a model.
 
     Attributes:
-        parts: how parameters are stored, by module path and number of elements, for the modules that own them and
-            all modules around them, which may read them.
+        parts: how parameters are stored, by module path and number of elements; also under the paths of enclosing
+            modules, which may read them.
         nbytes: bytes of all tensors of the file.
         formats: the formats of its tensors, by bytes in descending order.
-        others: names of tensors that hold no parameter of the model, which ``nbytes`` has too.
+        others: names of tensors that are not parameters of the model; ``nbytes`` includes them.
     """
 
     parts: Mapping[tuple[str, int], StoredPart]
@@ -123,7 +123,7 @@ class Latent(NamedTuple):
 
     @property
     def absorbed_macs(self) -> int:
-        """The same if the expansion is absorbed into queries and results."""
+        """MACs of one query and one key of all heads, if the expansion is absorbed into queries and results."""
         return self.heads * (2 * self.rank + self.rope)
 
     @property
@@ -144,8 +144,8 @@ class CachedPart(NamedTuple):
         per_token: elements that each token adds.
         window: the maximum number of tokens kept; None for all.
         fixed: elements kept whatever the length, such as a recurrent state.
-        state_bits: bits of these in the dtypes of the model; None if they are keys and values in the format of the
-            cache.
+        state_bits: bits of the ``fixed`` elements in the dtypes of the model; None if they are keys and values in the
+            format of the cache.
     """
 
     per_token: int
@@ -174,7 +174,7 @@ class Blocks(NamedTuple):
 
 
 class ExpertLayers(NamedTuple):
-    """The layers with experts that a token chooses some of; experts that all tokens meet are not among them.
+    """The mixture-of-experts layers. Shared experts, which process every token, are not counted.
 
     Attributes:
         n_layers: number of these layers.
@@ -258,7 +258,7 @@ _Key = tuple[int, tuple[bool, ...], tuple[int | None, ...], tuple[Role, ...]]
 
 
 def with_marks(trace: Trace, storages: CacheStorages, pricer: Callable[[Call], CallCost]) -> Trace:
-    """Return the run with :data:`CACHED` or :data:`STATE` for every tensor in the cache, and for copies of these.
+    """Return the run with the role :data:`CACHED` or :data:`STATE` on tensors in the cache and on copies of them.
 
     A copy of only cached elements is marked too. A copy that repeats elements, such as the keys of a group for each of
     its heads, counts with the size of its source: an engine reads only that.
@@ -299,7 +299,7 @@ class _Marks:
     def __init__(self, storages: CacheStorages, pricer: Callable[[Call], CallCost]) -> None:
         self._price = pricer
         self._states = set(storages.states)
-        # Values: for copies that repeat elements, the number of different ones.
+        # By id: for a copy that repeats elements, the number of distinct ones.
         self._cached: dict[int, int | None] = dict.fromkeys((*storages.tokens, *storages.states))
         self._layers: dict[_Key, tuple[Layer, Layer]] = {}
 

@@ -287,7 +287,7 @@ class Tally(NamedTuple):
         cache_macs: the part of ``macs`` that multiplies by keys and values.
         expand_macs: the part of ``macs`` that expands cached latent vectors by weights.
         load_weight: bits of weights that are read.
-        load_act: bits of activations that are read, each by every call that reads it.
+        load_act: bits of activations that are read, once per reading call.
         store_act: bits of activations that are written.
         load_kv: bits of the cache that are read.
         store_kv: bits that are added to the cache.
@@ -320,7 +320,7 @@ class Tally(NamedTuple):
 
 
 class Experts(NamedTuple):
-    """A call that reads the matrices of the experts that rows are sent to.
+    """A call that reads the weights of the experts to which its rows are routed.
 
     Attributes:
         op: the operator.
@@ -443,7 +443,7 @@ def tallies_of(records: Iterable[CallCost], widths: Widths) -> Tallies:
 
 
 def _weight_widths(module: str, layer: Layer, widths: Widths) -> tuple[StoredWeight, ...]:
-    # Widest array first: the matrix decides over the bias.
+    # Most axes first: callers take the matrix, not the bias.
     weights = sorted((x for x in layer.inputs.values() if x.role == "param"), key=lambda x: -x.ndim)
     return tuple(widths.weight(module, x) for x in weights)
 
@@ -477,7 +477,7 @@ def _tally(record: CallCost, widths: Widths) -> Tally:
 
 def _copy(reads: list[Tensor], act: list[Tensor], stored: list[Tensor], load_act: Any, widths: Widths) -> Tally:
     width = widths.cached(stored[0]) if stored else 0
-    # Without FLOPs, what is not from the cache is appended to it.
+    # A call without FLOPs appends to the cache what it does not read from it.
     new = sum(x.size for x in act if x.dtype in FLOATING) * width
     copied = sum(x.stored_size * widths.cached(x) for x in reads) + sum(x.size * widths.cached(x) for x in stored)
     return Tally(n_calls=1, load_act=load_act, store_kv=new, copied=copied + load_act)

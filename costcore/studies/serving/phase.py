@@ -134,34 +134,34 @@ class Phase(Result):
 
     @property
     def load_weight(self) -> int:
-        """Bytes of weights read, with the expected number of experts for independent choices of tokens."""
+        """Bytes of weights read, with the expected number of experts if tokens choose independently."""
         return _nbytes(self.total.load_weight - sum(self._bits_by_op(not_expected).values()))
 
     @property
     def most_load_weight(self) -> int:
-        """The same with the maximum number of experts: one per row, at most all."""
+        """Bytes of weights read, with the maximum number of experts: one per row, up to all."""
         return _nbytes(self.total.load_weight)
 
     @property
     def least_load_weight(self) -> int:
-        """The same with the minimum number of experts: all tokens choose the same."""
+        """Bytes of weights read, with the minimum number of experts: all tokens choose the same."""
         return _nbytes(self.total.load_weight - sum(self._bits_by_op(not_needed).values()))
 
     @property
     def load_experts(self) -> int:
-        """The part of ``load_weight`` that is weights of experts that tokens choose."""
+        """The part of ``load_weight`` that is weights of routed experts."""
         calls = self.tallies.experts
         most = sum(Fraction(each.calls * each.bits * min(each.experts, each.rows)) / each.experts for each in calls)
         return _nbytes(most - sum(self._bits_by_op(not_expected).values()))
 
     @property
     def load_act(self) -> int:
-        """Bytes of activations that are read, by every call that reads them: calls are not fused."""
+        """Bytes of activations read, without fusion: once per reading call."""
         return _nbytes(self.total.load_act)
 
     @property
     def store_act(self) -> int:
-        """Bytes of activations that are written; calls are not fused."""
+        """Bytes of activations written, without fusion."""
         return _nbytes(self.total.store_act)
 
     @property
@@ -176,23 +176,23 @@ class Phase(Result):
 
     @property
     def cache_append(self) -> int:
-        """Bytes that appending to the cache moves, apart from the columns.
+        """Bytes moved by appending to the cache, which no column includes.
 
-        A static or paged cache writes only new elements, ``store_kv``. A dynamic one is read and written as a whole.
+        A static or paged cache writes only new elements, ``store_kv``. A dynamic cache is read and written as a whole.
         """
         return self.store_kv if self.cache in ("static", "paged") else _nbytes(self.total.copied)
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that must come from or go to main memory: weights, and the cache once.
+        """Minimum bytes of main-memory traffic: weights, and the cache once.
 
-        New keys and values are written and the cached ones are read; together these are ``load_kv``.
+        Cached keys and values are read, new ones are written; ``load_kv`` is the sum of both.
         """
         return self.load_weight + max(self.load_kv, self.store_kv)
 
     @property
     def least_memory_bytes(self) -> int:
-        """The same with the minimum number of experts."""
+        """Minimum bytes of main-memory traffic, with the minimum number of experts."""
         return self.least_load_weight + max(self.load_kv, self.store_kv)
 
     @property
@@ -202,7 +202,7 @@ class Phase(Result):
 
     @property
     def needed_macs(self) -> int:
-        """The MACs without pairs of attention that a kernel can skip: a key after its query, or beyond the window.
+        """MACs without attention pairs that a kernel can skip: a key after its query, or beyond the window.
 
         If layers have different windows, the smallest is used for all: a lower bound for every kernel.
         """
@@ -456,7 +456,7 @@ FEWEST_RATES = 3
 """The minimum number of rates of a range."""
 
 INSIDE = {"decode": 0.85, "prefill": 0.68}
-"""The share of the rates of a device that are inside the range of those of all other devices."""
+"""The share of rates inside the range of all other devices, leaving one device out, by phase."""
 
 
 class PublishedRate(NamedTuple):
@@ -471,7 +471,7 @@ class PublishedRate(NamedTuple):
         phase: ``decode``, ``prefill`` or ``requests``.
         tokens: mean context of the decode steps, tokens of the prompt, or of prompt and output.
         rate: tokens per second of one device.
-        bound: the bound of it; of requests at the largest batch that fits.
+        bound: the bound of ``rate``; for requests, at the largest batch that fits.
         source: where it is published.
     """
 
@@ -488,7 +488,7 @@ class PublishedRate(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The share of the bound that it reached."""
+        """The rate as a share of the bound."""
         return self.rate / self.bound
 
 
@@ -543,10 +543,10 @@ def _rates(rows: csv.DictReader[str]) -> Iterator[PublishedRate]:
 def reached(
     device: Device, phase: str, bits: int, bound: float, rates: Sequence[PublishedRate] | None = None
 ) -> Reached | None:
-    """Return which share of their bounds published runs near a pass reached; None if fewer than three are near.
+    """Return the share of their bound that published runs near a pass reached; None if fewer than three are near.
 
-    Near are those on devices of the same vendor with as many bits per weight; decode steps also take at least half and
-    at most twice as long at their bound, as a short step reaches less of it. Requests are near on the same device.
+    A run is near if its device is of the same vendor and its weights have as many bits. A decode step must also have a
+    bound within a factor of two, because short steps reach less of it; requests must run on the same device.
 
     Args:
         device: the device.

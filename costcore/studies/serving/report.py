@@ -123,8 +123,8 @@ class ServingReport(Result):
         Args:
             tokens: tokens of the prompt of each sequence.
             batch: number of sequences.
-            cached: how many of them are in the cache already, as a prefix that another sequence had: they need no pass,
-                but attention reads them.
+            cached: tokens of the prompt that are in the cache already, such as a shared prefix: attention reads them,
+                but the pass does not compute them.
             last_only: whether the model computes scores for the last token alone (``logits_to_keep=1``).
             latent: see :meth:`decode`.
 
@@ -203,7 +203,7 @@ class ServingReport(Result):
         Args:
             phase: ``"prefill"``, ``"decode"`` (one new token) or ``"extend"`` (new tokens after others in the cache).
             column: ``"macs"``, ``"flops"``, or a column of bytes; with the maximum number of experts.
-            context: a number of tokens near which it is needed. Windows make other formulas beyond them.
+            context: tokens near which the formula must hold; attention windows make it piecewise.
             last_only: as in :meth:`prefill`.
             latent: as in :meth:`decode`.
 
@@ -244,7 +244,7 @@ class ServingReport(Result):
 
     @property
     def expanded_kv_bytes_per_token(self) -> int:
-        """The same if latent attention caches the expanded keys and values."""
+        """Bytes that one token adds to the cache if latent attention caches the expanded keys and values."""
         return self._capacity.bytes_per_token(expanded=True)
 
     def cache_bytes(self, context: int, *, latent: str = "absorbed") -> int:
@@ -334,8 +334,8 @@ class ServingReport(Result):
                 at a time, while the others wait.
             cached: tokens that all prompts begin with, which are in the cache.
             ranks: devices that share the model by tensor parallelism.
-            expert_ranks: devices that share the experts of every layer, whole ones each: as many as ``ranks``, or a
-                multiple. Of a multiple, every ``ranks`` devices serve their own sequences.
+            expert_ranks: devices that divide the experts of every layer; each holds whole experts. A multiple of
+                ``ranks``; each group of ``ranks`` devices serves its own sequences.
             link: the link between them, ``"nvlink4"``, or to the device for prefill.
             prefill_device: a device that runs prompts alone, so that ``device`` only decodes.
             draft: a model that drafts (speculative decoding).
@@ -905,7 +905,7 @@ _MIXED = re.compile(r"(q[23456]_k)_[sml]")
 
 
 def _own_name(name: str) -> str:
-    """Return the name of a format by a name that other tools have for it: ``4bit``, ``Q4_K_M``, ``half``.
+    """Return the name of a format by its alias in another tool: ``4bit``, ``Q4_K_M``, ``half``.
 
     ``Q4_K_M`` is a mixture of ``q4_k`` and formats of more bits.
     """

@@ -136,17 +136,17 @@ class Rate(NamedTuple):
         batch: sequences that run at a time.
         ttft_seconds: time to the first token: the prefill of a prompt, without waiting for a place; None if the batch
             does not fit.
-        tpot_seconds: time per output token after the first; None if requests have one.
+        tpot_seconds: time per output token after the first; None if requests have one output token.
         request_seconds: time from the start of a request to its last token.
         requests_per_second: requests that end per second.
         tokens_per_second: output tokens per second.
         decoding: sequences that decode at a time; fewer than ``batch`` if chunks of prompts cannot feed more.
         exchanged: bytes that a device sends per decode step in all-to-alls (dispatch and combine); None without.
         prefill_devices: prefill devices per decode device; None if one does both.
-        price_per_million_input: the price of a million tokens of prompts at least; None without a price of the device,
-            and with chunks, whose steps serve both.
-        price_per_million_output: the price of a million output tokens at least; likewise.
-        price_per_million: the price of a million tokens of both kinds, as requests have them, at least.
+        price_per_million_input: the minimum price of a million prompt tokens; None without a price of the device, and
+            with chunks, because their steps serve prompts and output.
+        price_per_million_output: the minimum price of a million output tokens; likewise.
+        price_per_million: the minimum price of a million tokens of both kinds, mixed as in the requests.
     """
 
     batch: int
@@ -330,7 +330,7 @@ def request_rates(
     tpot: float | None,
     draft: ServedModel | None = None,
 ) -> RequestRates:
-    """Return a row per batch, one of the largest that fits if some do not, and the best batch within the limits.
+    """Return a row per batch, the largest batch that fits if some do not, and the best batch within the limits.
 
     Args:
         serving: the model.
@@ -365,7 +365,7 @@ def request_rates(
 
 
 def peak_notes(device: Device, dtype: str) -> list[str]:
-    """Return the remarks on the peak of products: which it is, and that a matrix engine stays idle in float32."""
+    """Return remarks on the peak of products: its source, and whether float32 leaves the matrix engine idle."""
     if dtype == "float32" and device.matrix_rate(dtype) is None and device.matrix_rate("bfloat16"):
         return [
             f"products in float32, as the model has them, leave the matrix engine of {device.name} idle: "
@@ -446,7 +446,7 @@ class Server:
 
     @property
     def _weights(self) -> Fraction:
-        # Bytes on a device. All devices share the experts; a replica has all other weights.
+        # Bytes on a device. All devices divide the experts; the devices of a replica divide all other weights.
         whole = self._serving.weight_bytes
         of_experts = 0 if self._experts is None else self._experts.nbytes
         return Fraction(whole - of_experts, self._setup.ranks) + Fraction(of_experts, self._setup.devices)
@@ -464,9 +464,9 @@ class Server:
         step = self._serving.decode(batch=1, context=1, tokens=1, latent=self._latent)
         found += peak_notes(self.device, step.compute_dtype)
         if self._setup.price is not None:
-            how = "a token of a prompt has its share of the seconds of prefills, one of output that of decode steps"
+            how = "prompt tokens pay for the seconds of prefills, output tokens for those of decode steps"
             if chunk:
-                how = "every token has the same, as steps with chunks serve prompts and output"
+                how = "all tokens cost the same, because steps with chunks serve prompts and output"
             found.append(f"prices of 1M tokens are minimums, at {self._setup.price:g} an hour for every device: {how}")
         if self._serving.scores_all:
             found.append(f"{self._serving.name} computes logits for all tokens of a prompt, not for the last alone")
@@ -481,7 +481,7 @@ class Server:
             waits = "two all-reduces per layer" + " (one per layer of experts)" * (self._experts is not None)
             found.append(f"ranks split products and weights evenly, and wait for {waits}, not overlapped")
             if self._serving.latents:
-                found.append("ranks keep the latent vectors of all tokens each")
+                found.append("every rank keeps the latent vectors of all tokens")
             elif self._setup.ranks > self._blocks.kv_heads:
                 found.append(f"the {self._blocks.kv_heads} KV heads are replicated across ranks")
         if self._setup.prefill_device is not None and self._setup.link is None:
@@ -505,8 +505,7 @@ class Server:
     # The steps.
 
     def _seconds(self, device: Device, *phases: Phase) -> float:
-        # Phases of one step read the weights once.
-        # With replicas, the phases are those of one of them.
+        # Phases of one step share one read of the weights. With replicas, the phases are those of one replica.
         ranks, tokens = self._setup.ranks, sum(phase.new_tokens for phase in phases)
         nbytes = self._read_weights(max(phases, key=lambda phase: phase.load_weight), tokens)
         nbytes += sum(max(phase.load_kv, phase.store_kv) for phase in phases) // self._split_of_cache
@@ -540,7 +539,7 @@ class Server:
 
     @property
     def _split_of_cache(self) -> int:
-        # All ranks attend to the same latent vectors.
+        # The number of ranks that divide the KV cache; latent vectors are replicated.
         if self._blocks is None or self._serving.latents:
             return 1
         return min(self._setup.ranks, self._blocks.kv_heads)
@@ -583,10 +582,10 @@ class Server:
 
     def _rate(self, batch: int) -> Rate:
         if self._setup.prefill_device is not None:
-            return self._apart(batch)
-        return self._whole(batch) if self._setup.chunk is None else self._chunked(batch)
+            return self._disaggregated(batch)
+        return self._with_whole_prompts(batch) if self._setup.chunk is None else self._chunked(batch)
 
-    def _whole(self, batch: int) -> Rate:
+    def _with_whole_prompts(self, batch: int) -> Rate:
         # One cycle finishes a batch of requests; each prefill stalls the decoding of the others.
         prefill = sum(float(each.share) * self._prefill(each) for each in self._setup.requests)
         decode = self._steps * self._decode(batch) if self._steps else 0.0
@@ -614,7 +613,7 @@ class Server:
         step = with_prompts * both + (1 - with_prompts) * self._decode(batch)
         return self._row(batch, passes * both, self._per_token(step), batch / (steps * step), decoding)
 
-    def _apart(self, batch: int) -> Rate:
+    def _disaggregated(self, batch: int) -> Rate:
         prefill = sum(float(each.share) * self._prefill(each) for each in self._setup.requests)
         moved = sum(
             float(each.share) * self._serving.cache_bytes(each.prompt, latent=self._latent)
@@ -654,7 +653,7 @@ class Server:
         )
 
     def _prices(self, rate: float, seconds: tuple[float, float] | None) -> dict[str, float]:
-        # The devices are paid for the seconds that a request takes of them; steps with chunks are not divided.
+        # A request pays for its device seconds. Steps with chunks are not divided between prompt and output.
         if self._setup.price is None:
             return {}
         of_second = self._setup.price * self._setup.devices / 3600
@@ -682,7 +681,7 @@ class Server:
         return self._setup.replicas * max(0, int((Fraction(str(share)) * memory - fixed) // each))
 
     def _needs(self) -> tuple[Fraction, Fraction]:
-        # Bytes of a rank: weights and the shared prefix, and those of a sequence.
+        # Bytes of a rank: fixed (weights and the shared prefix), and per sequence.
         heads, prefix = self._split_of_cache, self._setup.cached
         shared = self._serving.cache_bytes(prefix, latent=self._latent) if prefix else 0
         lengths = ((kind.share, kind.prompt + kind.output) for kind in self._setup.requests)

@@ -1,7 +1,7 @@
 """Compute rows in other processes: on this machine, or with the workers of joblib, Dask or Ray.
 
-A model may end its process, hang or fill its memory: its row says so, and the process is started again. Hashes of
-source code identify models for resumed tables, and show which frontends a process should import.
+If a model ends its process, hangs or fills its memory, its row says so, and the process is started again. Source hashes
+identify models in resumed tables; the imports that they follow show which frontends a process should load.
 """
 
 from __future__ import annotations
@@ -119,8 +119,7 @@ class ModelProcess:
                 return self._child
             self.close()
         reason = ": interrupted"
-        # Twice: a process that was idle for long may end while the task is sent, and one that a model changed ends
-        # itself.
+        # Two attempts: a process may end while the task is sent, after a long idle time or because a model broke it.
         for _ in range(2 * (not self._is_interrupted)):
             child = self._child = self._child or _Child.start(self._limit)
             if self._is_interrupted:
@@ -425,7 +424,7 @@ Numbered: TypeAlias = "tuple[int, ModelRow]"
 """A row with its position in the table."""
 
 Tasks: TypeAlias = "Callable[[int, NamedModel], Task]"
-"""A function that returns a model and its position as a task."""
+"""A function that makes a task of a position and a model."""
 
 AHEAD = 3
 """Pickled tasks per process: one running, one waiting in the process, one for any of them."""

@@ -115,9 +115,9 @@ class NamedModel(NamedTuple):
 
 
 class Rows(Sequence[ModelRow]):
-    """The rows of a table in the order of its models, those that are there.
+    """The rows computed so far, in the order of the models.
 
-    They are packed, and made when they are asked for: a million take 0.1 GB.
+    Rows are stored packed and unpacked on access: a million take 0.1 GB.
 
     Args:
         models: the models, whose names and arguments the rows have.
@@ -144,18 +144,18 @@ class Rows(Sequence[ModelRow]):
         self._places = None
 
     def has(self, position: int) -> bool:
-        """Return whether the row of a model is there."""
+        """Return whether the row of a model was computed."""
         return self._packed[position] is not None
 
     @property
     def places(self) -> Sequence[int]:
-        """The positions of the models whose rows are there."""
+        """The positions of the models whose rows were computed."""
         if self._places is None:
             self._places = array("q", (i for i, packed in enumerate(self._packed) if packed is not None))
         return self._places
 
     def at(self, position: int) -> ModelRow:
-        """Return the row of a model, which must be there."""
+        """Return the row of a model, which must have been computed."""
         packed = self._packed[position]
         if isinstance(packed, ModelRow):
             return packed._replace(arguments=self._models[position].arguments)
@@ -195,7 +195,7 @@ def _label(named: NamedModel) -> NamedModel:
 
 
 class Variants(Sequence[NamedModel]):
-    """The models of a grid, each made when it is asked for; the last argument varies fastest.
+    """The models of a grid, each created on access; the last argument varies fastest.
 
     Args:
         name: the name of all.
@@ -247,7 +247,7 @@ def row_of(named: NamedModel, settings: Settings) -> ModelRow:
 
 
 def failure(error: BaseException, model: object = None) -> str:
-    """Return the status of a model that raised ``error``, with :data:`OUT_OF_MEMORY` before it if that is the reason.
+    """Return the status of a model that raised ``error``, with the prefix :data:`OUT_OF_MEMORY` if memory ran out.
 
     The name of the model is not repeated: it is in the same row.
     """
@@ -282,7 +282,7 @@ def _report(named: NamedModel, settings: Settings) -> tuple[Report, list[str]]:
     remarks: list[str] = []
     if isinstance(model, str):
         target, model = model, load_model(model, named.arguments)
-        inputs, remarks = _given_or_usual(inputs, model, target)
+        inputs, remarks = _inputs_or_default(inputs, model, target)
         options = applicable_options(target, model, options)
     elif named.arguments is not None:
         model = model(**named.arguments)
@@ -294,11 +294,11 @@ def _report(named: NamedModel, settings: Settings) -> tuple[Report, list[str]]:
     return report, remarks
 
 
-def _given_or_usual(inputs: Any, model: Any, target: str) -> tuple[Any, list[str]]:
-    usual = default_inputs(model, target) if inputs is None else None
-    if usual is None:
+def _inputs_or_default(inputs: Any, model: Any, target: str) -> tuple[Any, list[str]]:
+    default = default_inputs(model, target) if inputs is None else None
+    if default is None:
         return inputs, []
-    return usual.inputs, [f"using default input {input_arguments(usual.inputs)} ({usual.source})"]
+    return default.inputs, [f"using default input {input_arguments(default.inputs)} ({default.source})"]
 
 
 def _needed(model: Any, inputs: Any, settings: Settings) -> dict[str, Any]:
@@ -673,7 +673,7 @@ class RowFile:
                 yield self._row(record)
 
     def set_aside(self, keys: Container[str]) -> None:
-        """Rename a file with rows of these keys, as somebody may have forgotten to resume; a warning says so.
+        """Rename a file that has rows of these keys, and warn: the user may have forgotten to resume.
 
         Raises:
             OSError: if it cannot be renamed.

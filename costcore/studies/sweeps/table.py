@@ -68,9 +68,9 @@ def table(
 ) -> ModelTable:
     """Compute the costs of several models, one row per model. If a model fails, its row has the error.
 
-    By default, models are counted in this process, which a model can end. With ``jobs``, ``timeout`` or
-    ``memory_limit``, and on a cluster, they are counted in processes beside it: a model that ends its process, hangs or
-    fills the memory then has a row that says so.
+    By default, models are counted in this process, so a model can crash it. With ``jobs``, ``timeout`` or
+    ``memory_limit``, and on a cluster, they are counted in other processes: if a model ends its process, hangs or fills
+    the memory, its row says so.
 
     Args:
         models: models as for :func:`costcore.estimate`, reports, or targets as on the command line
@@ -174,7 +174,7 @@ def sweep(
             ``resume``, ``convention``, ``python_path``, ``mode``, and those of :func:`costcore.estimate`.
 
     Returns:
-        The table. The arguments are columns of it; ``to_dataframe()`` and ``scatter(x, y, target)`` take it on.
+        The table, with the arguments as columns. Continue with ``to_dataframe()`` or ``scatter(x, y, target)``.
 
     Raises:
         CostError, OSError: if ``output`` cannot be read or written.
@@ -186,7 +186,7 @@ def sweep(
 def variants(
     make: Callable[..., Any] | str, grid: Mapping[str, Iterable[Any]], inputs: Any, name: str | None = None
 ) -> Variants:
-    """Return the models of a grid; arguments as for :func:`sweep`, and another name of all.
+    """Return the models of a grid; arguments as for :func:`sweep`, and ``name``, the name of all variants.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
@@ -300,7 +300,7 @@ def _compute(
     plan: Plan,
     add: Callable[[int, ModelRow], None] | None = None,
 ) -> None:
-    left = _Left(models, rows)
+    left = _Remaining(models, rows)
     with closing(computed_rows(left, settings, plan)) as computed:
         for position, row in with_progress(computed, len(left)):
             rows.add(position, row)
@@ -308,7 +308,7 @@ def _compute(
                 add(position, row)
 
 
-class _Left(Mapping[int, NamedModel]):
+class _Remaining(Mapping[int, NamedModel]):
     # The models without a row, by their position.
 
     def __init__(self, models: Sequence[NamedModel], rows: Rows) -> None:
@@ -568,8 +568,8 @@ class ModelTable(Result):
         convention: the convention of FLOPs; empty for costcore's.
         columns: the names of the figures of every row.
         arguments: the names of the arguments of all rows.
-        compared: the figures of which the rows are the Pareto front; empty for all rows.
-        dominated: the rows that are not on this front.
+        compared: the figures whose Pareto front the rows are; empty if the table has all rows.
+        dominated: the rows that are not on the front.
     """
 
     rows: Sequence[ModelRow]
@@ -644,8 +644,8 @@ class ModelTable(Result):
     def scatter(self, x: str, y: str, target: str | PathLike[str], color: str | None = None) -> None:
         """Draw one column over another, a point per model, to an SVG, PNG or PDF file, with the Pareto front.
 
-        The front has the points than which no other is smaller in both, or of a table that :meth:`pareto` returned, all
-        of its rows. Up to 20 points, and those of the front, have the name of their model, or its arguments.
+        The front has the Pareto-optimal points (smaller is better), or all rows of the result of :meth:`pareto`.
+        Points of the front, and up to 20 points in all, are labeled with the name of their model or its arguments.
 
         Args:
             x: the name of a figure, or of an argument with numbers.

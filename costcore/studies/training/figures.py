@@ -153,7 +153,7 @@ class LedgerData:
         return mfu(flops, step_seconds, self.devices, self.known_peak())
 
     def seconds_by_stage(self, step_seconds: float | Mapping[str, float] | None) -> dict[str, float]:
-        """Return measured seconds per step by name of the stage; a number is of the only stage.
+        """Return measured seconds per step by name of the stage; a single number is for the only stage.
 
         Raises:
             TypeError, ValueError: if a stage is unknown or not named, or if a duration is not positive.
@@ -398,7 +398,7 @@ class Rule(NamedTuple):
         parameters: the parameters that it multiplies by six; None if it assumes the shape of GPT instead.
         is_hardware: whether it gives hardware FLOPs, with recomputation.
         skips_padding: whether it multiplies by tokens without padding.
-        is_active: whether it leaves out inactive experts; only for models with such.
+        is_active: whether it counts active experts only; a rule for models with experts.
     """
 
     convention: str
@@ -426,15 +426,15 @@ RULES = (
 )
 
 CAUSES: Mapping[str, str] = {
-    "embedding": "tables that are looked up and do not multiply, or weights of the output layer that are left out",
-    "experts": "experts that a token does not meet",
-    "attention": "scores and values: left out, or other than in the forward and backward pass of this model",
-    "frozen": "gradients that are not computed, of frozen parameters and of what nothing trained precedes",
-    "recompute": "recomputation that the rule supposes, less what was recomputed",
-    "padding": "padding that the devices compute",
+    "embedding": "lookup tables that the rule counts as products, or output-layer weights that it leaves out",
+    "experts": "experts that a token is not routed to",
+    "attention": "products of attention that the rule leaves out or counts differently",
+    "frozen": "gradients that are not computed: of frozen parameters, and of activations before the first trained one",
+    "recompute": "recomputation that the rule assumes, less what was recomputed",
+    "padding": "padding tokens, which devices compute but the rule leaves out",
     "capacity": "rows by which experts pad to their capacity",
-    "shape": "norms, biases, weights that multiply other than once per token, products of other activations, or a "
-    "shape other than that of GPT",
+    "shape": "norms, biases, weights not used exactly once per token, products of other activations, or an "
+    "architecture other than GPT",
 }
 """The causes of differences between a rule and the count."""
 
@@ -658,7 +658,7 @@ def check_share(value: object, name: str) -> float:
 class Stage:
     """A part of a training run with equal steps.
 
-    A step is ``accumulation`` micro-batches on each of ``replicas`` copies of the model, and one step of the optimizer.
+    A step runs ``accumulation`` micro-batches on each of ``replicas`` copies of the model, then the optimizer.
 
     Attributes:
         name: its name, ``pre-training``.
@@ -666,9 +666,10 @@ class Stage:
         tokens: tokens (or samples) of the stage, padding included.
         accumulation: micro-batches of one replica per step.
         replicas: copies of the model that each run their own micro-batches.
-        padding_share: the share of padding among tokens; it is computed like all others.
+        padding_share: the share of tokens that are padding; devices compute them too.
         because: why the stage is part of the total.
-        largest: the largest micro-batch of a rank that fits its device, if requested: the captured one.
+        largest: the search for the largest micro-batch that fits the device, which ``step`` captured; None unless
+            requested.
     """
 
     name: str

@@ -146,7 +146,7 @@ class TrainingLedger(Result, LedgerData):
                 ``unknown`` counts all of their pairs.
             padding_share: the share of tokens that are padding. Devices compute them, so they are part of all FLOPs.
                 The share is stated, and used by rules that skip padding.
-            capacity_factor: rows that experts compute, per row that they are sent, if they pad to a capacity; part of
+            capacity_factor: rows that experts compute per row routed to them, if they pad to a capacity; part of
                 hardware FLOPs only.
             because: why the stage belongs to the total.
             device_memory: the memory of a device, as ``"80 GB"``; default: that of the device of the ledger.
@@ -335,7 +335,7 @@ class Rates(NamedTuple):
     watts: float | None = None
 
     def checked(self) -> Rates:
-        """Return the rates.
+        """Return the rates after validation.
 
         Raises:
             TypeError, ValueError: if one is not a positive number.

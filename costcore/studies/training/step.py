@@ -152,7 +152,7 @@ ATTENTION_OPERATORS = ("attention", "attention_backward")
 PRODUCT_OPERATORS = ("matmul", "einsum")
 
 MOVING = ("cast", "copy", "view", "transpose", "permute", "slice", "concat", "quantize", "dequantize")
-"""Operators that turn weights into weights."""
+"""Operators that turn a weight into the same weight in another dtype or layout."""
 
 Shares: TypeAlias = "tuple[tuple[int, int], ...]"
 
@@ -164,8 +164,8 @@ class Product(NamedTuple):
         call: the call.
         kind: one of :data:`KINDS`.
         macs: MACs over all pairs.
-        shares: for each of :data:`PAIRS` the counted part of the pairs, as numerator and denominator; empty if all
-            are.
+        shares: the counted fraction of the pairs for each of :data:`PAIRS`, as numerator and denominator; empty if all
+            pairs count.
         is_masked: whether a mask with unknown content selects pairs; all are counted then.
     """
 
@@ -283,7 +283,7 @@ class Products:
 
 
 def _weights(trace: Trace) -> set[int]:
-    # Weights in another dtype or layout.
+    # Ids of weights in another dtype or layout.
     weights: set[int] = set()
     for call in trace.calls:
         if call.layer.op in MOVING and call.inputs and _is_weight(call, 0, weights):
@@ -302,7 +302,7 @@ def _has_weight(call: Call, weights: set[int]) -> bool:
 
 
 def _sides(layer: Layer) -> Iterator[int]:
-    # A square of scores: the product makes it, or reads it.
+    # The side of a square of scores that the product makes or reads.
     for shape in (layer.out.shape, layer["x0"].shape):
         if len(shape) >= 3 and shape[-1] == shape[-2]:
             yield shape[-1]
@@ -315,7 +315,7 @@ def _sizes_of_attention(layer: Layer) -> Iterator[tuple[int, tuple[int, ...]]]:
 
 
 def _keys(call: Call, macs: int) -> Iterator[tuple[Any, ...]]:
-    # Gradients are found by module with batch and sizes, or with MACs where einsum hides the sizes.
+    # Keys that match a gradient to its forward product: module with batch and sizes, or MACs where einsum hides sizes.
     shapes: Sequence[tuple[int, ...]] = [call.layer[name].shape for name in ("x0", "x1") if name in call.layer]
     if len(shapes) != 2 or min(map(len, shapes)) < 2:
         return
@@ -335,9 +335,9 @@ class Parameters(NamedTuple):
     Attributes:
         total: all parameters.
         trainable: trained parameters; None if the report does not know the modules.
-        active: parameters that process a token: all but the experts that it is not sent to.
-        multiplying: MACs with weights per token in the forward pass: no embedding tables, norms or biases, a tied
-            output layer once, active experts; None if it is not a whole number.
+        active: parameters that process a token: all but the experts that it is not routed to.
+        multiplying: MACs with weights per token in the forward pass: of active experts, of a tied output layer once,
+            not of embedding tables, norms or biases; None if it is not a whole number.
     """
 
     total: int
@@ -353,7 +353,7 @@ class Step:
         report: its report.
         packing: user input on masks.
         tokens: tokens (or samples) of the micro-batch; default: from the report.
-        capacity_factor: tokens that experts compute, per token that they are sent, if experts pad to a capacity.
+        capacity_factor: tokens that experts compute per token routed to them, if they pad to a capacity.
 
     Raises:
         CostError: if sizes are symbolic, tokens are unknown, or a capacity is given for a model without experts.

@@ -28,13 +28,13 @@ STYLES = ("page.css", "tables.css", "charts.css")
 """The files of the style sheet of every page."""
 
 MOST_ROWS = 1000
-"""The maximum number of rows of a table that is longer than in ``print``."""
+"""The maximum number of rows of the full table below a shortened one."""
 
 MAX_LARGE_VALUE = 24
 """The maximum length of a value in the large font (characters); symbolic expressions are always printed smaller."""
 
 LARGE_COUNT = 10**8
-"""Counts from here on, such as tokens of a run, have a prefix on tiles, and all digits below."""
+"""Counts of at least this size, such as tokens of a run, have a prefix on tiles, and all digits below."""
 
 
 def document(
@@ -179,7 +179,7 @@ def _is_duration(figure: Figure) -> bool:
 
 
 def _parts(part: ReportTable) -> Iterator[str]:
-    # A table that shows some of its rows is followed by the whole, closed.
+    # A shortened table is followed by the full one, collapsed.
     if part.rows:
         yield section(part.title, table(part)) if part.is_open else _folded(part, " open")
     whole = part.whole
@@ -220,8 +220,8 @@ MOST_EXACT = 100
 def table(part: ReportTable) -> str:
     """Return a table as HTML, in a box that scrolls.
 
-    An amount has four significant digits, and the exact one as a tooltip; of a table without prefixes it is exact. A
-    share has a bar. Columns of zeros are left out, unless the table alone was asked for.
+    An amount has four significant digits and a tooltip with the exact amount; in a table without prefixes it is exact.
+    A share has a bar. Columns of zeros are left out, unless ``keeps_zeros``.
     """
     rows = [*part.rows, *([] if part.total is None else [part.total])]
     columns = [
@@ -331,7 +331,7 @@ def _percent(value: float) -> str:
 
 
 class Part(NamedTuple):
-    """A part of an amount: its kind, by which it has its color, its name and its bytes."""
+    """A part of an amount: its kind (which selects the color), its name and its bytes."""
 
     kind: str
     name: str
@@ -342,9 +342,9 @@ def filled(parts: Iterable[Part], limit: int, name: str = "memory") -> str:
     """Return a bar of the parts of a memory, the free rest, and a line at its limit.
 
     Args:
-        parts: what is in it.
-        limit: its size.
-        name: what it is called.
+        parts: its content.
+        limit: its size in bytes.
+        name: its name.
     """
     shown = [part for part in parts if part.nbytes > 0]
     used = sum(part.nbytes for part in shown)
@@ -372,11 +372,11 @@ def filled(parts: Iterable[Part], limit: int, name: str = "memory") -> str:
     return figure("stack", label, "".join(shapes), keys)
 
 
-# A front: points of two figures, the best of which a line joins.
+# A Pareto front: points of two figures, with a line through the best ones.
 
 
 RIGHT, TOP, BOTTOM = 98.0, 9.0, 86.0
-"""The frame of the plot in percent of the picture; labels of the axis upwards are left of the picture."""
+"""The frame of the plot in percent of the picture; labels of the vertical axis are left of the picture."""
 
 LETTERS = 0.55
 """The width of a letter of a label, in percent of a picture of usual width."""
@@ -406,7 +406,7 @@ class Axis(NamedTuple):
 
 
 NARROW = " class='narrow'"
-"""Every other label of an axis across, which a phone does not show."""
+"""The attribute of every other label of the horizontal axis, which a phone does not show."""
 
 MOST_TICKS = 8
 """The maximum number of labels of an axis."""
@@ -533,11 +533,11 @@ MOST_SPANS = 1500
 
 
 LONGEST_LANE = 18
-"""The length of the name of a lane; of longer ones the end is shown."""
+"""The maximum length of the name of a lane; longer names show their end."""
 
 
 class Span(NamedTuple):
-    """A span of time in seconds, with its kind, by which it has its color, and its name."""
+    """A span of time in seconds, its kind (which selects the color), and its name."""
 
     start: float
     seconds: float
@@ -554,7 +554,7 @@ def timeline(
         lanes: the name and the spans of each lane.
         seconds: the length of the axis.
         keys: HTML below.
-        has_places: whether spans began where they are drawn; they can also be parts of a sum.
+        has_places: whether spans are drawn at their start times; otherwise they are parts of a sum.
     """
     high = 100 / (len(lanes) + 0.6)
     shapes = []

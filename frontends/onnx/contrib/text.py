@@ -19,7 +19,7 @@ from ..values import Value
 
 
 LONGEST_GRAM = 1024
-"""Longer n-grams are refused: the cost is a sum over all their lengths."""
+"""The maximum length of n-grams: the cost is a sum over all lengths."""
 
 
 def tokens(node: Node) -> Sequence[Value]:

@@ -44,7 +44,7 @@ def states(shape: Shape) -> Mapping[str, Shape]:
 
 
 def note_misfits(node: Node, expected: Mapping[str, Shape]) -> None:
-    """Note operands of a recurrent layer with sizes that contradict each other or ``hidden_size``."""
+    """Report operands of a recurrent layer with sizes that contradict each other or ``hidden_size``."""
     given = {name: value.shape for name in expected if isinstance(value := node.args.get(name), Value)}
     wrong = [name for name, shape in given.items() if shape is not None and not _may_fit(shape, expected[name])]
     if not wrong:

@@ -1,7 +1,7 @@
-"""Count as one operator what an exporter decomposed into several nodes: exact patterns, on request only.
+"""Regrouping of nodes into which an exporter decomposed one operator: exact patterns, on request only.
 
-:class:`Search` goes from the last nodes back, and takes a group if nothing outside reads between its nodes.
-:class:`ProgramValues` then counts constants and conversions as the user's program has them.
+:class:`Search` goes backward from the last nodes, and takes a group if nothing outside reads an inner value.
+:class:`ProgramValues` then counts constants and conversions as in the user's program.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ from .layers import (
 from .matcher import CREATES, Decomposition, DependsOnSizes, Equal, Group, Match, NodeGraph, Program, operation
 
 ELEMENTS_READ = {"Shape": 0, "Size": 0, "CastLike": 1}
-"""For operators that read only the shape or dtype of some inputs: how many leading inputs they read the elements of."""
+"""For operators that read only the shape or dtype of some inputs: the number of leading inputs read in full."""
 
 SLICING = ("Slice", "Split")
 """Operators that take a part of their first input."""
@@ -126,7 +126,7 @@ def regroup_nodes(
         history: the recorded nodes.
         producer: the exporter, as the model names it.
         patterns: True, or names of :data:`PATTERNS`, which match hand-written nodes too.
-        explained: names of the patterns of which to note why other nodes are not these operators.
+        explained: names of the patterns whose near misses are explained in notes.
 
     Returns:
         The groups in the order of their nodes.
@@ -188,8 +188,8 @@ class Search:
         recording: the run.
         nodes: the nodes that are counted.
         readers: the nodes that read each value, None for any other reader.
-        explained: patterns of which to note why nodes do not match them.
-        match_hand_written: whether the user's program, too, may have decomposed the operator.
+        explained: patterns whose near misses are explained in notes.
+        match_hand_written: whether to match operators that the user's program decomposed, too.
 
     Attributes:
         found: the groups found so far, the last nodes first.
@@ -198,8 +198,8 @@ class Search:
         replaced: the call of each group, by id of the call of its last node.
         groups: the groups by their last nodes.
         graph: the node that produces each value.
-        near_misses: why nodes do not match patterns.
-        program: the operations that nodes were written for.
+        near_misses: explanations of why nodes do not match patterns.
+        program: the operations for which nodes were written.
     """
 
     graph: NodeGraph
@@ -229,7 +229,7 @@ class Search:
         self._match_hand_written = match_hand_written
         self._stored: dict[int, StoredTensor] = {}
         self._undecided: dict[tuple[str, Equal], dict[str, None]] = {}
-        """The last nodes of groups that are one operator for some sizes only, by its pattern and these sizes."""
+        """The last nodes of groups that match for some sizes only, by pattern and sizes."""
 
     def at(self, root: RecordedNode, patterns: Mapping[str, Decomposition]) -> None:
         """Take the first group that ends in ``root``."""
@@ -260,7 +260,9 @@ class Search:
     def obstacle(
         self, nodes: tuple[RecordedNode, ...], decomposition: Decomposition, outputs: Collection[Value] = ()
     ) -> str:
-        """Return ``""`` if nothing outside reads between these nodes, and one operation was decomposed into them.
+        """Return why these nodes cannot be one operator; ``""`` if they can.
+
+        Nothing outside may read an inner value, and the nodes must come from one operation.
 
         Args:
             nodes: the nodes, the root first.
@@ -338,7 +340,7 @@ class Search:
                 stored.uses = {"configuration"}
 
     def note_undecided(self) -> None:
-        """Note the groups that are one operator for some sizes only."""
+        """Add notes on groups that match for some sizes only."""
         for (pattern, equal), labels in self._undecided.items():
             sizes = " and ".join(f"{a} = {b}" for a, b in equal)
             given = {str(name): b if isinstance(b, int) else str(b) for name, b in equal}
@@ -357,7 +359,7 @@ class SearchExtension:
 
     @property
     def program(self) -> Program:
-        """The operations that nodes were written for."""
+        """The operations for which nodes were written."""
         return self.search.program
 
     def whole(self, value: Value) -> Value:
@@ -473,11 +475,11 @@ user's program.
 """
 
 
-# Values as the user's program has them: constants, repetitions, conversions
+# Values as in the user's program: constants, repetitions, conversions
 
 
 PROMOTION = "target=torch.ops.prims.convert_element_type."
-"""What the metadata of conversions contains that the exporter writes because PyTorch's operator converts by itself."""
+"""The metadata of a conversion that the exporter writes because PyTorch's operator converts its operands."""
 
 CREATED = frozenset(CREATES.values())
 
@@ -499,17 +501,17 @@ class Groups(Protocol):
 
 @dataclass
 class ProgramValues:
-    """Values that PyTorch computes in every run, or reads in another form than the file has.
+    """Values that PyTorch computes in every run, or reads in another form than in the file.
 
-    A file has fewer of them than the program: what follows from constants, a tensor that is filled with one number,
-    a buffer of one element. Or more: PyTorch's operators convert their operands by themselves.
+    A file lacks values that the program computes: results of constants, a tensor filled with one number, a buffer of
+    one element. It has additional conversions, because PyTorch's operators convert their operands themselves.
 
     Args:
         search: the groups.
         recording: the run.
 
     Attributes:
-        changed: the values whose readers are counted anew.
+        changed: the values whose readers are counted again.
     """
 
     search: Groups
@@ -517,7 +519,7 @@ class ProgramValues:
     changed: set[Value] = field(default_factory=set)
 
     def restore(self, nodes: Sequence[RecordedNode]) -> None:
-        """Count these nodes, given in their order, by the values that the program has."""
+        """Count these nodes, in order, with the values of the program."""
         read, computed = self._read(nodes), 0
         for recorded in nodes:
             node = recorded.node
@@ -569,7 +571,7 @@ class ProgramValues:
                 self.changed.add(value)
 
     def _regroup(self, recorded: RecordedNode, read: set[int]) -> None:
-        # What follows from constants alone is not computed.
+        # Results of constants alone are not computed.
         group, call = self.search.groups.get(recorded.node), self.search.replaced.get(id(recorded.call))
         if group is None or call is None:
             return
@@ -583,7 +585,7 @@ class ProgramValues:
             self.search.replaced[id(recorded.call)] = call._replace(layer=self.search.layer_of(group, recorded))
 
     def _promoted(self, recorded: RecordedNode) -> Value | None:
-        # PyTorch's operators convert their operands by themselves.
+        # PyTorch's operators convert their operands themselves.
         node = recorded.node
         if node.op != "Cast" or PROMOTION not in origin(node.proto):
             return None
@@ -591,7 +593,7 @@ class ProgramValues:
         return None if any(r is None or r.node in self.search.taken for r in readers) else node.inputs[0]
 
     def _count(self, recorded: RecordedNode) -> bool:
-        # False: it has no formula, or is counted by another one
+        # False: it has no formula, or another node counts it
         translation: Translation = self.recording.on_constants(recorded.node)
         if not translation.has_row or recorded.call.layer.op not in ("constant", translation.layer.op):
             return False

@@ -1,7 +1,7 @@
 """Operators with subgraphs: ``If``, ``Loop``, ``Scan``, ``SequenceMap``, and text generation of ONNX Runtime.
 
-A body is walked once for all iterations, or once for each if they differ and are few. The last section has the values
-that bodies take in, carry on and hand out.
+A body is walked once for all iterations, or once per iteration if they differ and are few. The last section has the
+inputs, carried values and outputs of bodies.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class LoopPlan(NamedTuple):
     """Facts about a loop before its body is walked.
 
     Attributes:
-        carried: the values that the first iteration takes over.
+        carried: the initial carried values.
         condition: whether there is a first iteration.
         times: how often the body runs, unless its condition ends it; a symbol if that is unknown.
         items: the length of carried sequences in the middle of the run.
@@ -103,9 +103,9 @@ class Walked(NamedTuple):
 
     Attributes:
         start: the id at which the loop begins.
-        inputs: the number of the iteration, the condition, and the carried values as the body sees them.
-        outputs: the condition of the next iteration, the carried values, and what each iteration hands out.
-        nodes: how many nodes the body has.
+        inputs: the number of the iteration, the condition, and the carried values inside the body.
+        outputs: the condition of the next iteration, the carried values, and the scan outputs.
+        nodes: the number of nodes of the body.
         is_open: whether the walk assumed something, or a carried value changes its shape.
     """
 
@@ -119,8 +119,8 @@ class Walked(NamedTuple):
 def loop(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs:
     """Walk the body of a ``Loop`` as often as the trip count says; a symbol if that is unknown.
 
-    The body is walked once for all iterations. If that leaves something open, and the iterations are few, it is walked
-    once for each of them.
+    The body is walked once for all iterations. If that leaves something unknown, and the iterations are few, it is
+    walked once per iteration.
     """
     mark, start = walker.recording.checkpoint(), walker.recording.dataflow.new_id()
     plan = _plan(walker, node, context)
@@ -221,7 +221,7 @@ def _note_once(walker: Walker, node: Node, context: GraphContext, plan: LoopPlan
 
 
 MOST_ITERATIONS = 64
-"""Loops that run more often are walked once for all iterations."""
+"""The maximum iterations of a loop that is walked once per iteration."""
 
 
 def one_by_one(
@@ -458,8 +458,8 @@ def _iterations(
 # Text generation: operators of ONNX Runtime that run a decoder for every token
 #
 # The encoder, or the decoder on the prompt, is counted once. The decoder on one token is counted for every further
-# token up to the maximum length, each time with the number of past tokens in the middle of the search. What the
-# operator does with the decoder's scores is its own call.
+# token up to the maximum length, each time with the number of past tokens in the middle of the search. The selection of
+# tokens from the scores is a call of its own.
 
 
 SEARCHES: Mapping[str, str] = {
@@ -468,7 +468,7 @@ SEARCHES: Mapping[str, str] = {
     "com.microsoft::GreedySearch": "greedy",
     "com.microsoft::Sampling": "sample",
 }
-"""How each operator chooses tokens."""
+"""The strategy by which each operator chooses tokens."""
 
 
 class GraphRun(NamedTuple):

@@ -1,7 +1,7 @@
 """Functions: of the ONNX standard, of the model, and the ``Gradient`` operator.
 
-Below are notes on stored tensors that may not be parameters, and the values with shapes that ONNX Runtime does not know
-before it runs.
+Below are notes on stored tensors that may not be parameters, and the values whose shapes ONNX Runtime does not know
+before the run.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _with_formula(walker: Walker, node: Node, function: Any, context: GraphConte
 
 
 def _with_nodes(walker: Walker, node: Node, function: Any, context: GraphContext) -> Outputs:
-    # Of very many nodes, equal calls outside loops and branches are walked once and multiplied.
+    # If functions expand to very many nodes, equal calls outside loops and branches are walked once and multiplied.
     if walker.function_cache is None or context.region:
         expanded: list[Value | None] = yield _walk_function(walker, node, function, context)
         return expanded
@@ -180,9 +180,9 @@ GRADIENT = "ai.onnx.preview.training::Gradient"
 def gradient(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs:
     """Record the backward pass of every call between the variables and the output.
 
-    The gradient of a sum is an alias, that of a product is a product. Any other operator has a backward layer named
-    after the forward one, with its operands and the gradient ``dy``; without a calculator it is listed as unsupported.
-    The gradients of a value that is used several times are added.
+    The gradient of a sum is an alias, the gradient of a product is a product. Any other operator has a backward layer
+    named after the forward one, with its operands and the gradient ``dy``; without a calculator it is listed as
+    unsupported. Gradients of a value with several uses are added.
 
     Raises:
         CostError: if an attribute names a value that does not exist.
@@ -359,11 +359,11 @@ def folded_note(stored: Iterable[StoredTensor]) -> str:
     )
 
 
-# Shapes that the graph computes, which ONNX Runtime does not know before it runs
+# Computed shapes, which ONNX Runtime does not know before the run
 
 
 DYNAMIC = frozenset(("Compress", "NonMaxSuppression", "NonZero", "Unique"))
-"""Operators whose results have a shape that elements decide."""
+"""Operators whose output shape depends on the values of operands."""
 
 DECIDING: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(("Expand", "OneHot", "Reshape", "Split", "Squeeze", "Tile", "TopK", "Unsqueeze", "Upsample"), (1,)),
@@ -377,20 +377,20 @@ DECIDING: Mapping[str, tuple[int, ...]] = {
         for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
     },
 }
-"""Positions of the operands whose elements decide the shape of the result."""
+"""Positions of the operands whose values determine the output shape."""
 
 DEPENDENT = DYNAMIC | DECIDING.keys()
 
 PARTS = frozenset(("Cast", "Gather", "Squeeze", "Unsqueeze"))
-"""Operators whose elements ONNX Runtime takes from those of ``Shape`` while it infers shapes; ``Concat`` joins such."""
+"""Operators through which ONNX Runtime propagates the values of ``Shape`` in shape inference, besides ``Concat``."""
 
 FOLLOWED = frozenset(("Concat", "Shape", *PARTS))
 
 SIZES = ("Shape", "Size")
-"""Operators whose results have a shape that does not depend on that of their operand."""
+"""Operators whose output shape does not depend on the shape of their operand."""
 
 SHAPED = frozenset(("ConstantOfShape", "Expand", "Reshape"))
-"""Operators whose inference takes elements that were computed so; that of others takes stored ones."""
+"""Operators whose shape inference uses propagated values; other operators use stored values only."""
 
 BROADCAST = frozenset(
     (
@@ -398,7 +398,7 @@ BROADCAST = frozenset(
         *("Mod", "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor"),
     )
 )
-"""Operators whose result has the larger dimensions of their operands."""
+"""Operators that broadcast their operands."""
 
 _op_type = attrgetter("op_type")
 
@@ -407,7 +407,7 @@ Known = tuple[bool, ...]
 
 
 def unplanned(graph: Any, values: Mapping[str, Value]) -> tuple[int, ...]:
-    """Return the operand ids of values with shapes that ONNX Runtime does not know before it runs.
+    """Return the operand ids of values whose shapes ONNX Runtime does not know before the run.
 
     Args:
         graph: the graph of the model.
@@ -462,8 +462,8 @@ RULES: Mapping[str, Callable[[Any, Sequence[Known], int, Mapping[str, Value]], K
     "Reshape": _reshaped,
     "Transpose": _transposed,
 }
-"""Which dimensions of a result are known if not all of its operands are: of a node, what is known of these, the rank of
-the result, and the values of the graph."""
+"""Functions that return the known dimensions of a result, from a node, the known dimensions of its operands, the rank
+of the result, and the values of the graph."""
 
 
 class _Planning:
@@ -472,10 +472,10 @@ class _Planning:
         self._graph = graph
         self._values = values
         self._known: dict[str, Known] = {}
-        """Values with a dimension that is not known."""
+        """Values with an unknown dimension."""
         self._stored = stored
         self._sizes: set[str] = set()
-        """Values whose elements are sizes of others that are known before the run."""
+        """Values whose elements are known sizes of other values."""
         self._elements = set(self._stored)
         """Values whose elements are known before the run."""
         self._numbers = set(self._stored)
@@ -489,7 +489,7 @@ class _Planning:
                     self._numbers.add(entry.name)
 
     def run(self) -> tuple[int, ...]:
-        """Return the operand ids of values with a dimension that is not known."""
+        """Return the operand ids of values with an unknown dimension."""
         found: list[int] = []
         for node in self._graph.node:
             op, inputs, outputs = node.op_type, [*filter(None, node.input)], [*filter(None, node.output)]

@@ -1,7 +1,7 @@
-"""Recording: from a node with known values to a call of the run.
+"""Recording of nodes with known values as calls of the run.
 
 After the walk, operators between DequantizeLinear and QuantizeLinear nodes are counted as runtimes run them. The last
-sections are the model's functions, data flow for plans of memory, and values of unknown rank.
+sections have the model's functions, data flow for memory plans, and values of unknown rank.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ CALCULATED = frozenset(
         *("add", "sub", "mul", "div", "maximum", "minimum", "pow", "concat", "where"),
     )
 )
-"""Operators that dequantize each operand and quantize the result as they compute it."""
+"""Operators with a quantized form that dequantizes each operand and quantizes the result."""
 
 MOVES = frozenset(
     (
@@ -250,10 +250,10 @@ MOVES = frozenset(
         *("space_to_depth", "reverse_sequence", "topk", "argmax", "argmin"),
     )
 )
-"""Operators that only choose or move elements: quantized ones are as good."""
+"""Operators that only select or move elements, so that they can run on quantized ones."""
 
 LIMITS = frozenset(("relu", "clip"))
-"""Functions that the limits of a quantization right after them include."""
+"""Functions that the range of a following quantization can include."""
 
 VIEWS = frozenset(("reshape", "transpose", "identity"))
 """Operators through which a stored weight stays the same weight."""
@@ -278,12 +278,12 @@ class Source(NamedTuple):
         return self.tensor.role != "data"
 
     def as_operand(self, real: Tensor) -> Tensor:
-        """Return it in the shape in which an operator reads the real value."""
+        """Return the quantized value in the shape in which an operator reads the real value."""
         return Tensor(real.shape, self.tensor.dtype, self.tensor.role)
 
 
 def fold_quantization(recording: Recording, values: Iterable[Value]) -> None:
-    """Replace operators around which values are dequantized and quantized by their quantized forms; note how many.
+    """Replace operators between dequantization and quantization by their quantized forms, and add a note.
 
     Args:
         recording: the run, with all its calls.
@@ -313,7 +313,7 @@ def _at_the_ends(folding: _Folding) -> str:
 
 
 def keep_stored(recording: Recording) -> None:
-    """Keep dequantized weights in the memory of the weights: runtimes dequantize them ahead, or as they use them."""
+    """Keep dequantized weights in the memory of the weights: runtimes dequantize them before the run, or at use."""
     derived: set[int] = set()
     for call in recording.recorder.calls:
         op = call.layer.op
@@ -334,7 +334,7 @@ class _Folding:
         self._moved: dict[int, int] = {}
         """Quantized values by the ids of the real ones."""
         self._absorbed: dict[int, set[int]] = defaultdict(set)
-        """First outputs of the calls that read a value no more, by its id."""
+        """First outputs of the calls that no longer read a value, by its id."""
         self._producers: dict[int, Call] = {}
         self._readers = readers_of(recording)
         """First outputs of the calls that read a value, by its id; 0 for any other reader."""
@@ -497,7 +497,7 @@ class _Folding:
         return call.layer["x"].role != "data" or is_stored
 
     def kept(self) -> list[Call]:
-        """Return the calls for which no other stands."""
+        """Return the calls that no other call replaces."""
         return [call for call in self._recorder.calls if not call.outputs or call.outputs[0] not in self.gone]
 
     def is_at_an_end(self, call: Call) -> bool:
@@ -531,7 +531,7 @@ def _is_embedding(layer: Layer) -> bool:
 
 
 PASSED = frozenset(("reshape", "transpose", "identity", "slice", "max_pool"))
-"""Operators before which runtimes quantize what is quantized after them."""
+"""Operators before which runtimes can move a quantization of their result."""
 
 SHAPES = frozenset(("shape", "size"))
 """Operators that read no element."""
@@ -575,7 +575,7 @@ def readers_of(recording: Recording) -> dict[int, list[int]]:
 
 
 def place(call: Call) -> tuple[Any, str]:
-    """Return how often a call runs, and in which loop or branch."""
+    """Return the number of executions of a call, and its loop or branch."""
     return call.times, call.region
 
 
@@ -661,11 +661,11 @@ def _with_inputs(call: Call, joined: Mapping[int, int]) -> Call:
     return call._replace(inputs=tuple(joined.get(identity, identity) for identity in call.inputs))
 
 
-# Functions of the model: which calls which, and how many nodes they expand to
+# Functions of the model: their call graph, and the number of nodes to which they expand
 
 
 MOST_EXPANDED = 100_000
-"""If the functions of a model expand to more nodes, equal calls are walked once and multiplied."""
+"""The maximum number of expanded nodes; beyond, equal function calls are walked once and multiplied."""
 
 
 class ModelFunctions:
@@ -675,7 +675,7 @@ class ModelFunctions:
         model: the ``ModelProto``.
 
     Attributes:
-        expanded: number of nodes that all calls expand to.
+        expanded: number of nodes after expanding all calls.
 
     Raises:
         CostError: for a duplicate name, or a function that calls itself, directly or not; the message includes the
@@ -752,7 +752,7 @@ def _callee(node: Any) -> str:
 
 
 class DataflowLog(graphs.DataflowLog[Value]):
-    """Reads and results of calls beside the operands of their layers.
+    """The log of reads and results of calls besides the operands of their layers.
 
     Args:
         recorder: gives new ids.
@@ -786,7 +786,7 @@ class DataflowLog(graphs.DataflowLog[Value]):
         return value.stored is None and not (isinstance(value, Container) and value.items is not None)
 
     def can_be_continued(self, value: Value) -> bool:
-        """Return whether another value may take over the memory of a value: that of a sequence grows."""
+        """Return whether another value may take over the memory of a value; not for sequences, which grow."""
         return value.stored is None and not isinstance(value, Container)
 
     def made(self, outputs: Sequence[Value | None], results: frozenset[int] | tuple[int, ...]) -> list[Value]:
@@ -802,7 +802,7 @@ class DataflowLog(graphs.DataflowLog[Value]):
         return found
 
     def view(self, value: Value, of: int) -> None:
-        """Note that a tensor is in the memory of the one with the id ``of``."""
+        """Record that a tensor is a view of the value with the id ``of``."""
         if not isinstance(value, Container):
             super().view(value, of)
 
@@ -837,7 +837,7 @@ def stored_sizes(stored: Iterable[StoredTensor]) -> list[Size]:
 
 
 class Unranked(NamedTuple):
-    """A value of unknown rank: its full name, how many elements it has, and the node where it was first seen."""
+    """A value of unknown rank: its full name, its number of elements, and the node where it was first seen."""
 
     name: str
     size: Dim
@@ -857,13 +857,13 @@ class UnrankedValues:
         self._identity = identity
         self._found: dict[int, Unranked] = {}
         self._count: dict[str, int] = {}
-        """How many values have the same name, as in the iterations of a loop."""
+        """The number of values with the same name, as in the iterations of a loop."""
 
     def __getitem__(self, value: Value) -> Unranked:
         return self._found[self._identity(value)]
 
     def add(self, value: Value, name: str, node: str) -> None:
-        """Give a value a symbol of its own, unless it has one."""
+        """Assign a new symbol to a value, unless it has one."""
         identity = self._identity(value)
         if identity not in self._found:
             self._count[name] = count = self._count.get(name, 0) + 1

@@ -1,7 +1,7 @@
 """The walker: visits the nodes of a model in order, infers every value, and records every node as a call.
 
-Nested graphs are generators, so that they need no stack. Equal nodes, and equal calls of functions, are inferred once.
-The last sections know stored tensors: which are learned, and which only configure.
+Walks over nested graphs are generators, so they do not recurse. Equal nodes, and equal calls of functions, are inferred
+once. The last sections classify stored tensors: learned, or configuration only.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Outputs: TypeAlias = "Generator[Any, Any, list[Value | None]]"
 """A walk over a node that runs other nodes, as a generator: it returns the node's outputs."""
 
 FIRST_INVALID_VERSION = 1 << 20
-"""Opset versions from here on are invalid."""
+"""The smallest invalid opset version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """How nodes that run other nodes are walked.
+    """The handlers of nodes that run other nodes.
 
     Attributes:
         function: walks a call of a model function (``FunctionProto``).
@@ -62,11 +62,11 @@ class WalkConfig:
     Attributes:
         functions: the model's own functions.
         user_shapes: shapes that the user gave for values inside the model.
-        budget: how many nodes may be visited.
+        budget: the number of nodes that may be visited.
         parameters_are_initializers: whether the exporter keeps all learned tensors as initializers.
         keep_history: whether recorded nodes are kept for pattern matching.
         is_rewritten: whether a tool that drops marks of exporters wrote the file.
-        arguments: what the file as a whole says of its nodes, by their domain.
+        arguments: data of the whole file about its nodes, by domain.
     """
 
     functions: ModelFunctions
@@ -83,18 +83,18 @@ class Walker:
 
     Args:
         recording: writes nodes into the run.
-        handlers: how nodes that run other nodes are walked.
+        handlers: the handlers of nodes that run other nodes.
         config: facts about the model, and options.
 
     Attributes:
         recording: writes nodes into the run.
         dims: the named dimensions.
-        handlers: how nodes that run other nodes are walked.
+        handlers: the handlers of nodes that run other nodes.
         functions: the model's own functions.
         user_shapes: shapes that the user gave for values inside the model.
         initializers: the stored tensors found so far.
         history: the recorded nodes, if they are kept.
-        budget: how many nodes may yet be visited.
+        budget: the number of nodes that may still be visited.
         function_cache: reuses calls of functions, if the functions expand to very many nodes.
         trip_counts: the symbol for each unknown trip count that loops read.
     """
@@ -333,11 +333,11 @@ COMPARED_TYPES = frozenset(
 """Types of attributes that signatures compare; a node with an attribute of another type has no signature."""
 
 MOST_ELEMENTS = 64
-"""A node that reads a value with more known elements, other than a parameter, has no signature."""
+"""The maximum known elements of an input in a signature, other than parameters; with more, a node has none."""
 
 
 class CachedNode(NamedTuple):
-    """The common part of equal nodes.
+    """The shared result of equal nodes.
 
     Attributes:
         native: full name of the operator.
@@ -371,9 +371,9 @@ def node_signature(
     attributes: Mapping[str, Any],
     declared: Mapping[str, Any],
 ) -> Hashable:
-    """Return everything that decides the outputs and the cost of a node; None if it cannot be compared.
+    """Return a key of everything that determines outputs and cost of a node; None if it cannot be compared.
 
-    Only operators of the standard are compared: shape rules of others keep what they find in stored tensors.
+    Only standard operators are compared: shape rules of others store what they find in stored tensors.
 
     Args:
         proto: the node (``NodeProto``).
@@ -430,26 +430,26 @@ def _indices_by_id(values: Sequence[Value | None]) -> dict[int, int]:
 
 
 MOST_NODES = 100_000
-"""Functions, loops and branches may expand to this many nodes more than the model stores, by default."""
+"""The default maximum of nodes from expanding functions, loops and branches, besides the stored nodes."""
 
 MOST_STORED = 100_000
-"""A file may store at most this many nodes, by default; language models have up to 50,000."""
+"""The default maximum of stored nodes; language models have up to 50,000."""
 
 MOST_UNROLLED = 10_000
-"""At most this many nodes are walked for single loop iterations, in all loops of a model together."""
+"""The maximum number of nodes walked for single loop iterations, in all loops of a model together."""
 
 
 class NodeBudget:
-    """How many nodes a walk has visited, and how many it may yet visit.
+    """The number of nodes that a walk has visited, with its limits.
 
     Args:
         model: the ``ModelProto``.
-        most: how many nodes more than the model stores may be visited, default: :data:`MOST_NODES`; if larger than
-            :data:`MOST_STORED`, the model may store as many.
+        most: the maximum of visited nodes besides the stored ones, default: :data:`MOST_NODES`; if larger than
+            :data:`MOST_STORED`, also the maximum of stored nodes.
 
     Attributes:
         visited: nodes visited so far.
-        unrollable: nodes that may yet be walked for single loop iterations.
+        unrollable: nodes that may still be walked for single loop iterations.
 
     Raises:
         TypeError, ValueError: if ``most`` is not a positive int.
@@ -519,11 +519,11 @@ def _stored_nodes(model: Any) -> int:
     return count
 
 
-# Errors for inputs or attributes that an operator does not take
+# Errors for inputs or attributes that an operator does not support
 
 
 MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, Undetermined)
-"""What shape rules and rows raise if an operator does not take the inputs or attributes of a node."""
+"""The exceptions of shape rules and rows for inputs or attributes that an operator does not support."""
 
 
 def misfit(node: Node, error: Exception) -> CostError:
@@ -557,7 +557,7 @@ class NodeHistory:
     """Every recorded node with its call, in order.
 
     Attributes:
-        read_outside: values that something other than a recorded node reads: a graph output, a subgraph.
+        read_outside: values with a reader other than a recorded node: a graph output or a subgraph.
     """
 
     def __init__(self) -> None:
@@ -570,11 +570,11 @@ class NodeHistory:
         self._nodes.append((node, call))
 
     def mark_read(self, values: Iterable[Value | None]) -> None:
-        """Note that something other than a recorded node reads these values."""
+        """Record that a reader other than a recorded node reads these values."""
         self.read_outside += [value for value in values if value is not None]
 
     def replace(self, old: Call, new: Call) -> None:
-        """Note that ``new`` replaces ``old`` in the run."""
+        """Record that ``new`` replaces ``old`` in the run."""
         self._replaced[id(old)] = old, new  # with the old call, so that its id stays its own
 
     def nodes(self) -> list[RecordedNode]:
@@ -587,11 +587,11 @@ class NodeHistory:
         return call
 
 
-# Equal calls of a model function, walked once: a few functions that call each other are 2**30 nodes
+# Memoized calls of model functions: a few nested functions can expand to 2**30 nodes
 
 
 class FunctionCallCache:
-    """The calls that every walked function call recorded, so that an equal one only multiplies them."""
+    """The recorded calls of every walked function call; an equal function call only multiplies them."""
 
     def __init__(self) -> None:
         self._finished: dict[Hashable, tuple[dict[int, tuple[Call, Dim]], list[Value | None]]] = {}
@@ -614,7 +614,7 @@ class FunctionCallCache:
         self._open.append({})
 
     def add(self, call: Call) -> None:
-        """Note a call that was recorded."""
+        """Add a recorded call."""
         self._add({id(call): (call, call.times)})
 
     def leave(self, key: Hashable, outputs: list[Value | None]) -> None:
@@ -672,7 +672,7 @@ class InitializerTable:
         self._by_name: dict[tuple[str, str], StoredTensor] = {}
         self._of_graphs: dict[StoredTensor, None] = {}
         self._configuring: dict[str, Mapping[str, bool]] = {}
-        """Names of values that only configure, by the part of the file that holds them."""
+        """Names of configuration values, by the part of the file that holds them."""
         self._read_in_skipped_branches: set[StoredTensor] = set()
 
     @property
@@ -722,7 +722,7 @@ class InitializerTable:
         self.add(value, source, value.stored.name)
 
     def mark_skipped(self, values: Iterable[Value | None]) -> None:
-        """Note that a branch that is not walked reads these values."""
+        """Record that a branch that is not walked reads these values."""
         stored = (value.stored for value in values if value is not None)
         self._read_in_skipped_branches.update(tensor for tensor in stored if tensor is not None)
 
@@ -757,8 +757,8 @@ QUANTIZED_INPUTS = {
     "BipolarQuant": ((), (1,)),
     **dict.fromkeys(("Trunc", "FloatQuant"), ((), (1, 2, 3, 4, 5))),
 }
-"""Positions of inputs of operators on quantized tensors: those that are learned if they are stored, besides those that
-rows map to a weight or bias; and scales and zero points that rows map to other names than ``x_scale``."""
+"""Positions of inputs of quantized operators: inputs that are learned if stored (besides weights and biases of rows),
+and scales and zero points that rows map to other names than ``x_scale``."""
 
 NARROW = frozenset(dtype for dtype, bits in BITS.items() if 0 < bits <= 8 and "int" in dtype)
 """Integer dtypes of quantized values; wider integers are indices, counts and sums."""
@@ -807,7 +807,7 @@ MOVES = frozenset(
 """Operators whose outputs have the elements of their first input."""
 
 PRODUCTS = frozenset(("MatMulInteger", "ConvInteger", "MatMulInteger16"))
-"""Operators whose outputs are sums of products of integers, which a scale turns into numbers."""
+"""Operators whose outputs are sums of products of integers, which are dequantized by a scale."""
 
 OFFSETS = frozenset(("Add", "Sub"))
 """Operators that shift integers by a zero point."""
@@ -872,9 +872,8 @@ def _spread(names: Iterable[str], readers: Mapping[str, list[Any]], passes: Call
 def _read_only_as(
     positions: Mapping[str, Collection[int]], through: Collection[str], quantized: frozenset[str], graph: Any
 ) -> set[str]:
-    # Every reader uses them at one of ``positions``, or only passes them on. ``through``: operators that pass on what
-    # all their inputs are, besides those that move elements; ``quantized``: values with which a product is read as a
-    # scale.
+    # Every reader uses them at one of ``positions``, or only forwards them. ``through``: operators that forward the
+    # kind of all inputs, besides those that move elements; ``quantized``: values by which a scale may be multiplied.
     passed: dict[str, list[str]] = {}
     wanted: set[str] = set()
     others = {output.name for output in graph.output}

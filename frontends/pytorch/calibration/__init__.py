@@ -48,7 +48,7 @@ QUICK = (44, 2e6, 2)
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 AHEAD_CYCLES = 4_000_000
-"""For so many cycles a GPU waits before each chain, so that its operators are queued before they start."""
+"""The cycles that a GPU waits before each chain, so that its operators are queued before they start."""
 
 
 def calibrate(
@@ -136,10 +136,10 @@ def _queue_ahead(device: torch.device) -> Callable[[], object]:
 
 
 N_SENTINELS = 10
-"""How many chains are repeated at the start, in the middle and at the end."""
+"""The number of chains that are repeated at the start, in the middle and at the end."""
 
 GROUP = 40
-"""So many chains run one after another before the first of them runs again."""
+"""The number of chains that run one after another before the first one runs again."""
 
 REPEATS = 2
 """How often each chain of a group is measured."""
@@ -461,17 +461,17 @@ SEQUENCE_CHAINS: Mapping[str, tuple[Maker, int]] = {
     "distances": (_distances, 2),
     "pointwise": (_pointwise, 6),
 }
-"""What makes the chains, and the share of each kind."""
+"""The makers of chains, with the share of each kind."""
 
 
 # Chains of all kinds
 
 
 MAKERS: Mapping[str, tuple[Maker, int]] = {**IMAGE_CHAINS, **SIGNAL_CHAINS, **VOLUME_CHAINS, **SEQUENCE_CHAINS}
-"""What makes the chains of every kind, and the share of the kind."""
+"""The makers of chains of every kind, with the share of the kind."""
 
 TRAINING = 4
-"""Of so many chains of a kind, one runs its backward pass too."""
+"""One in this many chains of a kind also runs its backward pass."""
 
 
 class Chain(NamedTuple):

@@ -189,7 +189,7 @@ IMAGE_CHAINS: Mapping[str, tuple[Maker, int]] = {
     "upsample": (_upsample, 2),
     "transposed": (_transposed, 4),
 }
-"""What makes the chains, and the share of each kind."""
+"""The makers of chains, with the share of each kind."""
 
 # Blocks of networks for images and volumes
 
@@ -455,7 +455,7 @@ VOLUME_CHAINS: Mapping[str, tuple[Maker, int]] = {
     "volume decoder": (_decoder, 3),
     "volume head": (_volume_head, 1),
 }
-"""What makes the chains, and the share of each kind."""
+"""The makers of chains, with the share of each kind."""
 
 
 # Chains for signals
@@ -552,7 +552,7 @@ SIGNAL_CHAINS: Mapping[str, tuple[Maker, int]] = {
     "signal grouped": (_grouped, 2),
     "signal vocoder": (_vocoder, 3),
 }
-"""What makes the chains, and the share of each kind."""
+"""The makers of chains, with the share of each kind."""
 
 
 # Blocks of networks for signals
@@ -648,7 +648,7 @@ class Shapes:
 
     Args:
         random: the source of choices.
-        limit: about how many MACs the largest chains have.
+        limit: the approximate MACs of the largest chains.
     """
 
     limit: float

@@ -1,8 +1,8 @@
 """Autocast, compiled models and kernels: how a capture changes what PyTorch runs.
 
-PyTorch's autocast leaves meta tensors as they are, so a pass under ``torch.autocast`` would silently be costed in the
-dtypes of the model. Here meta operands are cast as on the device that autocast is enabled for. Compiled models run as
-written while anything is captured.
+PyTorch's autocast ignores meta tensors, so a pass under ``torch.autocast`` would silently be counted in the dtypes of
+the model. Here meta operands are cast as on the device for which autocast is enabled. Compiled models run eagerly
+during a capture.
 
 Source of the rules: ``aten/src/ATen/autocast_mode.h`` and ``autocast_mode.cpp`` of PyTorch 2.13.
 """
@@ -41,26 +41,26 @@ mm mv prelu scaled_dot_product_attention gru_cell lstm_cell rnn_relu_cell rnn_ta
 """
 
 LOWER = frozenset(_LOWER.split())
-"""Operators that are computed in the lower precision on devices that have a rule for them."""
+"""Operators that run in the lower precision, on devices with a rule for them."""
 
 _PROMOTED = """
 addcdiv addcmul atan2 bilinear cat cross dot grid_sampler index_copy index_put scatter_add stack tensordot
 """
 
 PROMOTED = frozenset(_PROMOTED.split())
-"""Operators that are computed in the widest dtype among their operands."""
+"""Operators that run in the widest dtype of their operands."""
 
 _CELLS = "lstm gru rnn_relu rnn_tanh lstm_cell gru_cell rnn_relu_cell rnn_tanh_cell"
 
 CASTS_INSIDE = frozenset(f"aten::{name}" for name in ("einsum", "bilinear", *_CELLS.split()))
-"""Composite operators without a rule on some devices; the products inside them have one and determine the result."""
+"""Composite operators without a rule on some devices; the rule of their inner products determines the result dtype."""
 
 KEYS = {"cuda": "AutocastCUDA", "xpu": "AutocastXPU", "mps": "AutocastMPS", "cpu": "AutocastCPU"}
-"""The name of the dispatch key at which a device has its autocast kernels; of several enabled devices the first counts.
+"""The dispatch key of the autocast kernels of a device; if several devices are enabled, the first counts.
 """
 
 MADE_IN_ESTIMATES: WeakSet[Any] = WeakSet()
-"""The autocast objects that were made in estimates, in which PyTorch disables none."""
+"""The autocast objects that were made during an estimate, when PyTorch disables none."""
 
 _DISPATCH_KEYS = tuple(
     (name, getattr(torch._C.DispatchKey, name)) for name in KEYS.values() if hasattr(torch._C.DispatchKey, name)
@@ -81,7 +81,7 @@ def casts_first(operator: OpOverload, keyset: Any) -> bool:
 
 
 def has_rule(operator: OpOverload, tensors: Iterable[Tensor]) -> bool:
-    """Return whether autocast decides how an operator runs on these tensors: it has a rule, and any is meta."""
+    """Return whether autocast casts these operands: the operator has a rule, and a tensor is meta."""
     device = enabled_device()
     if device is None or not torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), KEYS[device]):
         return False
@@ -110,7 +110,7 @@ def is_castable(tensor: Tensor) -> bool:
 
 
 class Casts:
-    """Casts meta operands, and keeps the copies of weights as PyTorch does: one each, in the dtype that came first.
+    """The casts of meta operands, with PyTorch's cache of weights: one copy each, in the first dtype used.
 
     Args:
         is_estimate: whether this is an estimate rather than a run.
@@ -121,7 +121,7 @@ class Casts:
         self._copies: dict[WeakIdRef, Tensor] = {}
 
     def clear(self) -> None:
-        """Free the copies of weights."""
+        """Free the cached copies of weights."""
         self._copies.clear()
 
     def run(self, operator: OpOverload, args: Any, kwargs: Any) -> Any:
@@ -173,7 +173,7 @@ def _keys_of(device: str) -> Any:
 
 @cache
 def _keeps_gradients() -> bool:
-    # Since PyTorch 2.11 a kept copy has a gradient even if it was made without; inference mode then keeps none.
+    # Since PyTorch 2.11 a cached copy requires grad even if it was made under no_grad; inference mode caches none.
     with torch.inference_mode(False), torch._C._ExcludeDispatchKeyGuard(CAPTURED):
         weight = torch.ones(1, 1, device="cpu", requires_grad=True)
         with torch.autocast("cpu", torch.bfloat16, cache_enabled=True):
@@ -184,12 +184,12 @@ def _keeps_gradients() -> bool:
 
 
 def patch_autocast(stack: ExitStack, active_casts: Callable[[], Casts | None]) -> None:
-    """Let ``torch.autocast`` work on the meta device, in a thread that captures.
+    """Make ``torch.autocast`` work on the meta device, in a thread that captures.
 
-    It registers the casting kernels when it is entered. ``torch.autocast("meta")``, as models spell the device of their
-    input, which PyTorch rejects, is autocast of the device that it is enabled for, or else of the CPU. When PyTorch
-    frees its copies of weights, as at the end of the outermost block, those of meta weights are freed too. The inputs
-    of functions with ``torch.amp.custom_fwd(cast_inputs=…)`` are cast as well.
+    Entering it registers the casting kernels. ``torch.autocast("meta")``, which models get from the device of their
+    input and PyTorch rejects, becomes autocast of the enabled device, or else of the CPU. When PyTorch clears its cache
+    of weights, at the end of the outermost block, the cache of meta weights is cleared too. The inputs of functions
+    with ``torch.amp.custom_fwd(cast_inputs=…)`` are also cast.
 
     Args:
         stack: undoes the patches.
@@ -282,7 +282,7 @@ def _kernel(operator: OpOverload, active_casts: Callable[[], Casts | None]) -> C
 # Autocast of a device that this machine lacks
 #
 # Without CUDA, PyTorch disables ``torch.autocast("cuda")`` when the object is made, and warns. An estimate counts the
-# run on the device that the model is written for, so it honours autocast of any device.
+# run on the device for which the model is written, so it enables autocast of any device.
 
 
 CPU = "cpu"
@@ -296,17 +296,17 @@ MADE_BEFORE = (
 )
 
 Assume = Callable[[str], None]
-"""Notes an assumption."""
+"""Records an assumption."""
 
 
 def patch_device_autocast(stack: ExitStack, estimating: Callable[[], Assume | None]) -> None:
-    """Let estimates honour ``torch.autocast`` of any device.
+    """Make estimates enable ``torch.autocast`` of any device.
 
-    Disabling autocast of an accelerator disables that of the CPU too: the model runs on one of them.
+    Disabling autocast of an accelerator also disables autocast of the CPU: the model runs on one of them.
 
     Args:
         stack: undoes the patches.
-        estimating: returns what notes an assumption; None if the running thread does not estimate.
+        estimating: returns a function that records an assumption; None if the running thread does not estimate.
     """
     for owner, name, function in _any_device_functions(estimating):
         if vars(owner).get(name) is not function:
@@ -361,7 +361,7 @@ def _any_device_functions(
 
 
 def _was_enabled(assume: Assume) -> bool:
-    # The object does not tell. The source of a decorator does; otherwise it is assumed.
+    # The object does not show whether it was enabled. The source of a decorator does; otherwise it is assumed.
     frame = inspect.currentframe()
     while frame is not None and frame.f_code.co_name != DECORATED:
         frame = frame.f_back if frame.f_code.co_name in ("_was_enabled", "__enter__") else None
@@ -391,7 +391,7 @@ def _enabled_in_source(function: Callable[..., Any]) -> bool | None:
     return None
 
 
-# Compiled models, which run as written during a capture and can be compiled later
+# Compiled models, which run eagerly during a capture and can be compiled later
 
 
 _COMPILER = "torch._dynamo"
@@ -402,23 +402,23 @@ _FLAGS = {
     "_is_in_non_infra_torch_dispatch_mode": "old_non_infra_dispatch_mode_flags",
     "_is_in_any_mode_without_ignore_compile_internals": "old_without_ignore_compile_internals_dispatch_mode_flags",
 }
-"""Whether a dispatch mode is active, and the attribute of a mode with what this was before it."""
+"""The flags for an active dispatch mode, each with the attribute of a mode that stores the previous value."""
 
 _ONLY_FLAG = "old_dispatch_mode_flag"
-"""This attribute before PyTorch 2.5, where a mode can be entered once at a time."""
+"""The same attribute before PyTorch 2.5, where a mode cannot be entered twice at a time."""
 
 _modes: Callable[[], list[Any]] = _python_dispatch._get_current_dispatch_mode_stack
 """Returns the dispatch modes that are active in this thread."""
 
 _is_eager = False
-"""Whether compiled models run as written: in the whole process, however many threads capture."""
+"""Whether compiled models run eagerly: in the whole process, however many threads capture."""
 
 
 def run_eagerly(stack: ExitStack) -> None:
-    """Run compiled models as written, until ``stack`` is closed, if the compiler is imported and they do not already.
+    """Run compiled models eagerly until ``stack`` is closed, if the compiler is imported and compiles.
 
     Raises:
-        RuntimeError: inside a compiled function, where PyTorch does not let anybody change this.
+        RuntimeError: inside a compiled function, where PyTorch forbids the change.
     """
     if _is_eager or _COMPILER not in sys.modules:
         return
@@ -464,11 +464,11 @@ def _patch_export(stack: ExitStack, compile_again: Callable[[], object], run_eag
 
 
 def restore_mode_flags(stack: ExitStack) -> None:
-    """Restore whether a dispatch mode is active, when ``stack`` is closed.
+    """Restore the flags for an active dispatch mode when ``stack`` is closed.
 
-    PyTorch keeps this for all threads in one place, which every mode sets to what it was before. After modes of two
-    threads that overlap it stays true, and until PyTorch 2.12 nothing is compiled any more. So it would after a capture
-    that ends before a mode inside it, as in a generator.
+    PyTorch has one flag for all threads; every mode restores the value from before it. If the modes of two threads
+    overlap, the flag stays true, and until PyTorch 2.12 nothing is compiled any more. The same happens if a capture
+    ends before a mode inside it, as in a generator.
     """
     before = {name: getattr(_python_dispatch, name) for name in _FLAGS if hasattr(_python_dispatch, name)}
     in_compiler = getattr(_python_dispatch, "set_is_in_mode_without_ignore_compile_internals", None)
@@ -497,7 +497,7 @@ def _note(is_eager: bool) -> None:
 
 
 def patch_import(stack: ExitStack, is_capturing: Callable[[], bool]) -> None:
-    """Let nobody see the operators that PyTorch 2.6 runs while the compiler is imported.
+    """Hide the operators that PyTorch 2.6 runs while the compiler is imported.
 
     Many functions import it at their first call: optimizers, checkpoints, control flow.
 
@@ -524,7 +524,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return where the compiler is; None for any other module."""
+        """Return the spec of the compiler; None for any other module."""
         spec = PathFinder.find_spec(fullname, path, target) if fullname == _COMPILER else None
         if spec is None or spec.loader is None or not self._is_capturing():
             return None
@@ -545,7 +545,7 @@ def patch_compile(stack: ExitStack, is_capturing: Callable[[], bool], run_eagerl
     Args:
         stack: undoes the patch.
         is_capturing: returns whether the running thread captures.
-        run_eagerly: lets compiled models run as written until the last capture ends.
+        run_eagerly: makes compiled models run eagerly until the last capture ends.
     """
     original = torch.compile
 
@@ -608,8 +608,8 @@ def fallback_of_all(kernel: Callable[..., Any], key: str) -> bool:
 def replace(stack: ExitStack, owner: Any, name: str, replacement: Any) -> None:
     """Replace an attribute of a module or class until ``stack`` is closed.
 
-    How to undo it is known before it is done, so that a failure or an interrupt in between leaves nothing behind. If
-    somebody else replaces the attribute meanwhile, theirs stays.
+    The undo is registered first, so that a failure or an interrupt in between leaves nothing behind. If other code
+    replaces the attribute meanwhile, its value stays.
 
     Args:
         stack: undoes the replacement.
@@ -638,12 +638,12 @@ PRE_DISPATCH = torch._C.DispatchKey.PreDispatch
 """The first key of all; PyTorch itself uses it for tracing only. Composite operators are still whole there."""
 
 AFTER = torch._C._dispatch_keyset_full_after(PRE_DISPATCH)
-"""The keys after :data:`PRE_DISPATCH`: a kernel at that key passes its operator on to those."""
+"""The keys after :data:`PRE_DISPATCH`, to which a kernel at that key redispatches."""
 
 _MODES = (torch._C.DispatchKey.Python, torch._C.DispatchKey.PythonTLSSnapshot)
 
 CAPTURED = torch._C.DispatchKeySet(PRE_DISPATCH).add(_MODES[0]).add(_MODES[1])
-"""The keys at which a capture sees operators; without them an operator runs as if nothing was captured."""
+"""The keys at which a capture sees operators; without them an operator runs uncaptured."""
 
 AFTER_CAPTURE = AFTER - CAPTURED
 
@@ -655,11 +655,11 @@ _set_excluded = torch._C._dispatch_tls_set_dispatch_key_excluded
 
 
 class LazyValues:
-    """A context in which operators see the values of conjugated, negated and zero views.
+    """A context in which operators resolve conjugated, negated and zero views.
 
-    Such a view shares the memory of another tensor, and the operators that read it must conjugate or negate. PyTorch
-    does so at dispatch keys that it excludes while a dispatch mode handles an operator: what the operator consists of
-    would read the memory as it is. The context is entered inside of the handler.
+    Such a view shares the memory of another tensor, and its readers must conjugate or negate. PyTorch does so at
+    dispatch keys that it excludes while a dispatch mode handles an operator: the inner operators would read the raw
+    memory. The context is entered inside the handler.
     """
 
     __slots__ = ("_excluded",)

@@ -2,8 +2,8 @@
 
 PyTorch decomposes a composite operator (``linear``, ``layer_norm``, ``lstm`` …) before a dispatch mode can see it. At
 the dispatch key ``PreDispatch``, which comes before all others and is unused in an ordinary run, it is still whole: a
-kernel registered there runs it, records it and passes it on. The last sections do the same for the fused transformer
-operators, values passed to Python, and resized storages.
+kernel registered there records it and redispatches it. The last sections handle the fused transformer operators, values
+passed to Python, and resized storages.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from ..operators.plan import (
 from ..tensors import join
 from . import autocast
 from .autocast import AFTER, AFTER_CAPTURE, CAPTURED, kernels_of_aten, replace
-from .dispatch_mode import CaptureMode, run_stand_in
+from .dispatch_mode import CaptureMode, run_cpu_replacement
 
 _NO_CONTEXT = nullcontext()
 
@@ -103,8 +103,8 @@ def _composite_kernel(name: str, active_mode: Callable[[], CaptureMode | None]) 
         if mode.is_over and mode.end_in_thread is not None:
             mode.end_in_thread()
             return operator(*args, **kwargs)
-        if mode.spellings is not None and mode.spellings.enabled:
-            with mode.spellings.disabled():
+        if mode.api_calls is not None and mode.api_calls.enabled:
+            with mode.api_calls.disabled():
                 return _call(mode, operator, redispatch, keyset, args, kwargs)
         return _call(mode, operator, redispatch, keyset, args, kwargs)
 
@@ -163,10 +163,10 @@ class CompositeCall(NamedTuple):
 
     Attributes:
         mode: the capture.
-        plan: how calls of the operator are treated.
-        cached: an equal call that ran before; None if there was none.
+        plan: the plan of the operator.
+        cached: an equal earlier call; None without one.
         tensors: all tensors among the arguments.
-        redispatch: passes the operator on to other dispatch keys than ``PreDispatch``, of those in ``keyset``.
+        redispatch: redispatches the operator to the keys of ``keyset`` except ``PreDispatch``.
         keyset: the dispatch keys of the call.
         args: its positional arguments.
         kwargs: its keyword arguments.
@@ -188,9 +188,9 @@ class _Partial(NamedTuple):
 
 
 def _run_below_modes(call: CompositeCall) -> Any:
-    """Run an operator below other modes, which need not run all of it.
+    """Run an operator below other modes, which may skip inner operators.
 
-    The mode of selective checkpointing returns what it saved instead of recomputing it. In a backward pass the inner
+    The mode of selective checkpointing returns saved results instead of recomputing them. In a backward pass the inner
     operators are therefore recorded, and replace the operator if they are fewer than in the forward pass.
     """
     mode, recording = call.mode, call.mode.recording
@@ -213,10 +213,10 @@ def _run_below_modes(call: CompositeCall) -> Any:
 
 
 def _choose_run(call: CompositeCall) -> Callable[[CompositeCall], Any]:
-    """Return how to run a call.
+    """Return the function that runs a call.
 
-    A memory ledger sees the operators inside a composite operator, although they are not recorded, except where PyTorch
-    would compute the others by another algorithm inside a dispatch mode.
+    With a memory ledger, the inner operators run inside the mode and are not recorded, unless PyTorch would choose
+    another algorithm inside a dispatch mode.
     """
     cached, ledgers = call.cached, call.mode.ledgers
     if _mode_count() != 1:
@@ -255,7 +255,7 @@ def _run_inside(call: CompositeCall) -> Any:
     memory = _memory_inside(mode, plan) if mode.ledgers else _NO_CONTEXT
     with memory, mode.recording.inside:
         try:
-            result = run_stand_in(mode, plan.native, args, kwargs)
+            result = run_cpu_replacement(mode, plan.native, args, kwargs)
             if result is None:
                 keyset = call.keyset & (AFTER_CAPTURE if casts_inside else AFTER)
                 result = call.redispatch(keyset, *args, **kwargs)
@@ -277,16 +277,15 @@ def _name(plan: OperatorPlan) -> str:
 
 # The fast path of transformer modules: one fused operator each, in inference
 #
-# The fused operator computes the result, as in a run without a capture. What is recorded are the operators that the
-# module runs at any other time, in training or on another device: the module runs once more on meta tensors, which
-# takes neither memory nor arithmetic. So the recorded calls do not depend on the grad mode. Where that is impossible,
-# the fused operator is recorded itself, as one call: for nested tensors, under autocast, inside another dispatch mode,
-# if calls are timed, and if a program calls it without the module. On the meta device, where PyTorch runs the module
-# operator by operator, it takes the fast path under autocast as it would with data.
+# The fused operator computes the result, as in a run without a capture. The recorded operators are those of the slow
+# path, as in training: the module runs once more on meta tensors, without memory or arithmetic. So the recorded calls
+# do not depend on the grad mode. Where that is impossible, the fused operator is recorded as one call: for nested
+# tensors, under autocast, inside another dispatch mode, if calls are timed, and if a program calls it without the
+# module. On the meta device PyTorch runs the slow path; under autocast, the capture runs the fast path as with data.
 
 
 _ATTENTION_MASK, _PADDING_MASK, _MERGED_MASK = range(3)
-"""What the mask of a fused operator is, by its argument ``mask_type``; a merged one is [N, heads, T, T]."""
+"""The kinds of masks of a fused operator (its argument ``mask_type``); a merged mask is [N, heads, T, T]."""
 
 MODULES = (TransformerEncoderLayer, MultiheadAttention)
 """The modules that have a fast path."""
@@ -315,7 +314,7 @@ def register_fast_path_kernels(active_mode: Callable[[], CaptureMode | None]) ->
 
 
 def patch_fast_path(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
-    """Replace the functions that are the fused operators, for versions of PyTorch without the key ``PreDispatch``.
+    """Replace the Python functions of the fused operators, for versions of PyTorch without the key ``PreDispatch``.
 
     Args:
         stack: undoes the patches.
@@ -421,7 +420,7 @@ def _record(mode: CaptureMode, module: Module, passed: dict[str, Any], result: A
         mode.recording.modules.place(child, join(path, name))
     _register(mode, [(twins[id(x)], x) for x in originals])
     _register(mode, zip(meta_module.parameters(), module.parameters(), strict=True))
-    with torch._C.DisableTorchFunction() if mode.spellings is None else mode.spellings.alone():
+    with torch._C.DisableTorchFunction() if mode.api_calls is None else mode.api_calls.alone():
         returned = _forward(meta_module, arguments, mask)
     _register(mode, zip(_tensors(result), _tensors(returned), strict=True))
 
@@ -470,9 +469,9 @@ def is_fused_with_data(module: Module, args: Sequence[Any], kwargs: Mapping[str,
 def as_one_operator(
     mode: CaptureMode, module: Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Iterator[None]:
-    """Run a module as the one operator that it would be with data, or only count its memory so.
+    """Run a module as the fused operator that it would be with data, or only count its memory as such.
 
-    Under autocast PyTorch takes its fast path: that operator is recorded, as in a run.
+    Under autocast the fused operator is recorded, because PyTorch takes the fast path.
     """
     with ExitStack() as stack:
         is_cast = autocast.is_any_enabled()
@@ -524,10 +523,10 @@ def _tensors(result: Any) -> Sequence[Tensor]:
     return [value for value in values if isinstance(value, Tensor) and value.numel()]
 
 
-def _register(mode: CaptureMode, stand_ins: Iterable[tuple[Tensor, Tensor]]) -> None:
-    for tensor, original in stand_ins:
+def _register(mode: CaptureMode, replacements: Iterable[tuple[Tensor, Tensor]]) -> None:
+    for tensor, original in replacements:
         for log in mode.recording.logs:
-            log.identities.register_stand_in(tensor, original)
+            log.identities.register_replacement(tensor, original)
 
 
 # Values that cross between PyTorch and Python without an operator
@@ -543,7 +542,7 @@ FUNCTIONS: tuple[tuple[Any, str], ...] = (
     *((Tensor, name) for name in ("tolist", "numpy", "__format__", "new_tensor")),
     *((torch, name) for name in ("tensor", "as_tensor", "asarray")),
 )
-"""The functions that are replaced, and where they are found."""
+"""The functions to replace, and their owners."""
 
 
 def patch_python_values(stack: ExitStack, active_mode: ActiveMode) -> None:
@@ -560,7 +559,7 @@ def patch_python_values(stack: ExitStack, active_mode: ActiveMode) -> None:
 
 @cache
 def _patched_values(active_mode: ActiveMode) -> dict[str, Callable[..., Any]]:
-    # First fill the caches of PyTorch that hold its functions, so that they never hold these.
+    # First fill PyTorch's caches of functions, so that they never contain the replacements.
     _device_constructors()
     _get_builtin_table()
     get_ignored_functions()
@@ -630,9 +629,9 @@ def _make_like(
 
 
 def known_index(mode: CaptureMode, tensor: Tensor, index: Any) -> Any:
-    """Return the index of a tensor with tensors in place of lists, which have the values of these.
+    """Return an index with tensors of known values in place of lists.
 
-    On the meta device PyTorch makes such a tensor without an operator, and without its numbers.
+    On the meta device PyTorch makes these tensors without an operator, and drops the values.
     """
     if not _is_without_data(tensor):
         return index
@@ -704,11 +703,11 @@ def _storage_of(numbers: Any, dtype: torch.dtype) -> UntypedStorage:
         return torch.tensor(numbers, dtype=dtype, device="cpu").untyped_storage()
 
 
-# Storages resized by hand: sharded training frees parameters so, without an operator
+# Storages resized without an operator, as sharded training frees parameters
 
 
 def patch_resizing(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
-    """Let the memory ledgers of the running thread know when a storage is resized.
+    """Notify the memory ledgers of the running thread when a storage is resized.
 
     Args:
         stack: undoes the patch.

@@ -1,8 +1,8 @@
 """Capturing: the context manager that records everything PyTorch runs inside it.
 
 The first capture of the process patches PyTorch: module calls, compiled models, higher-order operators, checkpointing,
-nested attention. The last one undoes all of it. A session holds what the captures of one thread share: a dispatch mode
-and the key ``PreDispatch``.
+nested attention. The last one undoes all patches. The captures of one thread share a session: a dispatch mode and the
+key ``PreDispatch``.
 """
 
 from __future__ import annotations
@@ -79,18 +79,17 @@ def capture(
 
     This includes forward, backward and recomputation, functions, methods, modules, compiled and scripted models, and
     optimizers, on any device and in any grad mode. Captures nest or overlap, and each of them records everything;
-    captures of several coroutines each record what their own coroutine runs, and those it starts. Afterwards PyTorch is
-    as it was before, also after an exception.
+    a capture in a coroutine records that coroutine and the coroutines that it starts. Afterwards PyTorch is restored,
+    also after an exception.
 
-    Results and gradients are those of a run without a capture, bit by bit, but for ``ormqr`` and ``matrix_exp``, and
-    for gradients of gradients of ``prod`` and ``cumprod``: inside any dispatch mode PyTorch computes these by other
-    formulas, which are equal up to rounding, and counted.
+    Results and gradients are bit-identical to a run without a capture, except for ``ormqr``, ``matrix_exp``, and second
+    derivatives of ``prod`` and ``cumprod``: inside any dispatch mode PyTorch computes these by other formulas, equal up
+    to rounding; these formulas are counted.
 
     Args:
         recorder: receives the calls.
         has_replay: whether repeated calls on meta tensors skip their kernels.
-        has_composites: whether composite operators are captured at the key ``PreDispatch``; None: if this version of
-            PyTorch can.
+        has_composites: whether composite operators are captured at the key ``PreDispatch``; None: if PyTorch has it.
         is_estimate: whether this is an estimate rather than a run; see :class:`CaptureMode`.
         keeps_indices: whether tensors that are indexed by lists keep their values; every function call takes longer.
     """
@@ -104,10 +103,10 @@ def capture(
         if recorder.counts_pairs:
             stack.enter_context(masks_are_known())
         stack.callback(_note_unseen_threads, recorder, session.unseen_threads, frozenset(session.unseen_threads))
-        spellings = session.follow_spelling(stack) if recorder.record_api_calls or keeps_indices else None
-        if spellings is not None and keeps_indices:
-            spellings.index = partial(known_index, mode)
-        noted = spellings if recorder.record_api_calls else None
+        api_calls = session.track_api_calls(stack) if recorder.record_api_calls or keeps_indices else None
+        if api_calls is not None and keeps_indices:
+            api_calls.index = partial(known_index, mode)
+        noted = api_calls if recorder.record_api_calls else None
         log = CallLog(recorder, mode.cache.plans.translator, mode.recording.modules, noted)
         stack.callback(log.close)
         stack.callback(mode.recording.remove, log)
@@ -195,10 +194,10 @@ _undo = ExitStack()
 
 
 def acquire(session: CapturingThread, has_composites: bool) -> None:
-    """Note one more session; the first one patches PyTorch.
+    """Register a session; the first one patches PyTorch.
 
     Args:
-        session: is later released, also if this fails.
+        session: the session; the caller releases it, even if this fails.
         has_composites: whether composite operators are captured at the key ``PreDispatch``.
     """
     with _lock:
@@ -206,7 +205,7 @@ def acquire(session: CapturingThread, has_composites: bool) -> None:
         _sessions.add(session)
         if is_first:
             _patch(_undo, has_composites)
-        # Estimates alone honour autocast of absent devices: the first of them patches it.
+        # Only estimates enable autocast of absent devices: the first one patches it.
         if session.is_estimate and not any(each.is_estimate for each in _sessions if each is not session):
             autocast.patch_device_autocast(_undo, _estimating)
         autocast.run_eagerly(_undo)
@@ -245,7 +244,7 @@ def _run_eagerly() -> None:
 
 
 def release(session: CapturingThread) -> None:
-    """Forget a session; the last one undoes all patches."""
+    """Unregister a session; the last one undoes all patches."""
     with _lock:
         _sessions.discard(session)
         if not _sessions:
@@ -261,7 +260,7 @@ def _is_capturing() -> bool:
 
 
 def active_casts() -> autocast.Casts | None:
-    """Return the autocast rules of the running thread; None if it does not capture."""
+    """Return the autocast casts of the running thread; None if it does not capture."""
     return None if THREAD.mode is None else THREAD.mode.casts
 
 
@@ -284,12 +283,12 @@ def failed_module(traceback: TracebackType | None) -> Module | None:
 def _in_module(
     module: Module, generator: Generator[Any, Any, Any], begun: list[tuple[ModuleCalls, int]] | None
 ) -> Generator[Any, Any, Any]:
-    """Return a generator with the values of another one, which runs in its module, also after ``forward`` returned.
+    """Wrap the generator that a ``forward`` returned, so that its code still runs inside the module.
 
     Args:
         module: the module.
-        generator: what it returned.
-        begun: the call of the module, in each log that records calls of modules.
+        generator: the generator.
+        begun: the call of the module, in each log that records module calls.
     """
     sent: Any = None
     error: BaseException | None = None
@@ -376,10 +375,10 @@ def _call_module(self: Module, *args: Any, _costcore: _ModuleCalls, **kwargs: An
 
 
 def _patch_module_calls(stack: ExitStack) -> None:
-    """Let ``Module.__call__`` keep the module stack of the capture up to date.
+    """Patch ``Module.__call__`` to maintain the module stack of the capture.
 
-    PyTorch's function gets another code. Assigning another function makes Python update all subclasses, hundreds of
-    them, which takes longer than all the rest of an empty capture.
+    The code object of PyTorch's function is replaced. Assigning another function would make Python update hundreds of
+    subclasses, which takes longer than the rest of an empty capture.
     """
     function: Any = Module.__call__
     if function is not Module.__dict__.get("_wrapped_call_impl") or type(function) is not FunctionType:
@@ -418,28 +417,28 @@ _tracked_sessions: set[object] = set()
 _undo_tracking = ExitStack()
 
 _MODE_MAKES_NO_DIFFERENCE = frozenset(("torch._ops", "torch.nn.modules.activation", "torch.nn.modules.transformer"))
-"""Modules of PyTorch that run other operators if a ``TorchFunctionMode`` is active: they take no fast path."""
+"""Modules of PyTorch that avoid the fast path while a ``TorchFunctionMode`` is active; the mode is hidden from them."""
 
 
 def acquire_tracking(session: object) -> None:
-    """Count one more session that tracks API calls; the first one hides its function mode from PyTorch."""
+    """Register a session that tracks API calls; the first one hides its function mode from PyTorch."""
     with _lock:
         is_first = not _tracked_sessions
         _tracked_sessions.add(session)
         if is_first:
-            _hide_spellings(_undo_tracking)
+            _hide_function_mode(_undo_tracking)
 
 
 def release_tracking(session: object) -> None:
-    """Count one such session less; the last one shows function modes to PyTorch again."""
+    """Unregister such a session; the last one shows function modes to PyTorch again."""
     with _lock:
         _tracked_sessions.discard(session)
         if not _tracked_sessions:
             _undo_tracking.close()
 
 
-def _hide_spellings(stack: ExitStack) -> None:
-    from ..recording.modules import spellings  # few runs follow functions
+def _hide_function_mode(stack: ExitStack) -> None:
+    from ..recording.modules import api_call_tracker  # few runs follow functions
 
     original: Callable[[Any], bool] = torch.overrides.has_torch_function
 
@@ -447,7 +446,7 @@ def _hide_spellings(stack: ExitStack) -> None:
     def has_torch_function(relevant_args: Any) -> bool:
         if sys._getframe(1).f_globals.get("__name__") not in _MODE_MAKES_NO_DIFFERENCE:
             return original(relevant_args)
-        with spellings().disabled():
+        with api_call_tracker().disabled():
             return original(relevant_args)
 
     replace(stack, torch.overrides, "has_torch_function", has_torch_function)
@@ -501,15 +500,15 @@ INEXACT = {
     FLEX: "memory: flex_attention is counted as one kernel that keeps no scores; without torch.compile it keeps them",
     "scan": "memory: what scan keeps of all steps is counted once; PyTorch also copies it",
 }
-"""Remarks on operators whose memory is not that of a run, by their name."""
+"""Notes on operators whose memory differs from a run, by operator."""
 
 _functorch_level = torch._C._functorch.maybe_current_level
 
 
 def patch_modes(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
-    """Pass higher-order operators to the capture, as modes may ask for since PyTorch 2.7.
+    """Pass higher-order operators to the capture, as modes can request since PyTorch 2.7.
 
-    Before, an operator rejects every mode that it has no kernel for.
+    Older versions reject every mode for which an operator has no kernel.
 
     Args:
         stack: undoes the patch.
@@ -575,11 +574,11 @@ def _run_as_usual(operator: Any, args: Any, kwargs: Any) -> Any:
 
 
 _REFUSED = "already associated to a python object"
-"""How PyTorch refuses an alias that a dispatch mode has seen."""
+"""The error of PyTorch for an alias that a dispatch mode has seen."""
 
 
 def patch_conversion(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
-    """Let ``Tensor.as_subclass``, and so functions of subclasses, work in a thread that captures.
+    """Make ``Tensor.as_subclass``, and functions of subclasses, work in a thread that captures.
 
     Args:
         stack: undoes the patch.
@@ -616,9 +615,9 @@ _KERNELS_OF_GPU = tuple(map(_ATTENTION.format, ("flash", "efficient", "cudnn", "
 
 
 def patch_checkpoint(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
-    """Let ``torch.utils.checkpoint`` find a module and random states for the meta device, as later PyTorch does.
+    """Give ``torch.utils.checkpoint`` a module and random states for the meta device, as later PyTorch does.
 
-    It does so if the code that is captured has imported it before.
+    Only if it is imported already.
 
     Args:
         stack: undoes the patch.
@@ -738,21 +737,20 @@ def patch_attention(stack: ExitStack, active_mode: Callable[[], CaptureMode | No
 
 
 class Session:
-    """Makes a thread record its operators, from its first capture to its last one.
+    """The recording of a thread, from its first capture to its last one.
 
-    Captures may end in any order, and in another thread. PyTorch keeps the mode stack and the dispatch keys of a thread
-    where no other thread reaches them. If the last capture ends in another thread, the mode therefore stays on the
-    stack of this one, without effect, until this thread runs a composite operator or captures again. The mode that
-    follows functions stays until this thread captures again: PyTorch takes it from its stack while a function runs, and
-    puts it there again.
+    Captures may end in any order, and in another thread. Mode stack and dispatch keys are thread-local: if the last
+    capture ends in another thread, the mode stays on the stack, without effect, until this thread runs a composite
+    operator or captures again. The function mode stays until this thread captures again, because PyTorch pops and
+    pushes it around every function.
 
     Args:
         mode: the mode that sees the operators.
         has_composites: whether composite operators are captured at the key ``PreDispatch``.
 
     Attributes:
-        threads: the sessions of the threads that this one started, with the captures that end with those of this one.
-        unseen_threads: the other threads that ran modules without a capture; in an estimate, modules of its model.
+        threads: the sessions of the threads that this one started, whose captures end with those of this one.
+        unseen_threads: other threads that ran modules without a capture (in an estimate: modules of its model).
     """
 
     def __init__(self, mode: CaptureMode, has_composites: bool) -> None:
@@ -763,17 +761,16 @@ class Session:
         self.unseen_threads: set[int] = set()
         self._captures: set[object] = set()
         self._tracking: set[object] = set()
-        self._spellings: ApiCallTracker | None = None
+        self._api_calls: ApiCallTracker | None = None
         self._lock = threading.Lock()
         self._thread = threading.get_ident()
         self._process, self._thread_state = ExitStack(), ExitStack()
 
     def join(self, stack: ExitStack) -> object:
-        """Count one more capture, until ``stack`` is closed; the first one begins the session.
+        """Add a capture until ``stack`` is closed; the first one begins the session.
 
-        The capture that is returned can also be ended by :meth:`leave`.
-
-        How to undo a step is known before it is taken: a failure or an interrupt anywhere leaves nothing behind.
+        :meth:`leave` can also end the returned capture. The undo of a step is registered before the step, so that a
+        failure or an interrupt leaves nothing behind.
         """
         capture = object()
         stack.callback(self.leave, capture)
@@ -806,10 +803,10 @@ class Session:
         return self.mode.is_estimate
 
     def begin_thread(self, mode: CaptureMode, stack: ExitStack) -> None:
-        """Capture in the present thread, which this one started, until ``stack`` is closed or this session ends.
+        """Capture in the current thread, which this one started, until ``stack`` is closed or this session ends.
 
         Args:
-            mode: the mode that sees the operators of the present thread.
+            mode: the mode that sees the operators of the current thread.
             stack: ends the capture.
         """
         started = Session(mode, self.has_composites)
@@ -817,43 +814,43 @@ class Session:
         stack.callback(self.threads.pop, started, None)
 
     def note_unseen(self, module: Module) -> None:
-        """Note that a thread without a capture runs a module."""
+        """Record that a thread without a capture runs a module."""
         if not self.mode.is_estimate or self.mode.recording.modules.knows(module):
             self.unseen_threads.add(threading.get_ident())
 
-    def follow_spelling(self, stack: ExitStack) -> ApiCallTracker:
+    def track_api_calls(self, stack: ExitStack) -> ApiCallTracker:
         """Track API calls for one more capture, until ``stack`` is closed."""
-        from ..recording.modules import spellings
+        from ..recording.modules import api_call_tracker
 
         capture = object()
         stack.callback(self._stop_spelling, capture)
         with self._lock:
             is_first = not self._tracking
             self._tracking.add(capture)
-        followed = self._spellings = spellings()
+        followed = self._api_calls = api_call_tracker()
         if is_first:
             acquire_tracking(self)
-            self.mode.spellings = followed
+            self.mode.api_calls = followed
             followed.start()
         return followed
 
     def _stop_spelling(self, capture: object) -> None:
-        # On another thread the mode stack stays as it is; see :class:`Session`.
+        # In another thread the mode stack is not restored; see :class:`Session`.
         with self._lock:
             self._tracking.discard(capture)
             is_last = not self._tracking
         if not is_last:
             return
-        self.mode.spellings = None
+        self.mode.api_calls = None
         with ExitStack() as stack:
             stack.callback(release_tracking, self)
-            if self._spellings is not None:
-                self._spellings.is_over, self._spellings.index = True, None
+            if self._api_calls is not None:
+                self._api_calls.is_over, self._api_calls.index = True, None
                 if threading.get_ident() == self._thread:
-                    self._spellings.remove()
+                    self._api_calls.remove()
 
     def leave(self, capture: object) -> None:
-        """Count one capture less; the last one undoes everything."""
+        """Remove a capture; the last one ends the session."""
         with self._lock:
             self._captures.discard(capture)
             is_last = not self._captures
@@ -876,8 +873,8 @@ class Session:
         _THREAD.session = None
         self.mode.end_in_thread = self.mode.session = None
         with self._thread_state:
-            if self._spellings is not None:
-                self._spellings.remove()
+            if self._api_calls is not None:
+                self._api_calls.remove()
 
 
 class _Thread(threading.local):

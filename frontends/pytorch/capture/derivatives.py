@@ -1,11 +1,11 @@
-"""The formulas of derivatives that a run without a capture computes.
+"""Backward formulas as in a run without a capture.
 
 While any dispatch mode is active, and for meta tensors, PyTorch takes other branches in the backward pass of some
 operators (``areAnyTensorSubclassLike`` in ``torch/csrc/autograd/FunctionsManual.cpp``): it scatters into a copy instead
 of in place, and does not look at data. These branches allocate more, and compute something else.
 
 * On data, the nodes of such operators run without the mode. Their operators reach the capture through a kernel at
-  another dispatch key, which PyTorch keeps for tests of itself.
+  another dispatch key, which PyTorch reserves for its own tests.
 * On the meta device, operators run in place as they do on data (:class:`_InPlace`). Formulas that look at data are
   written out here (:data:`_FORMULAS`), and replace what PyTorch computes unrecorded.
 """
@@ -55,7 +55,7 @@ _is_included = torch._C._dispatch_tls_is_dispatch_key_included
 
 
 def patch_backward(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
-    """Run the nodes of these operators without the mode, in every backward pass of a thread that captures.
+    """Run the autograd nodes of these operators without the mode, in every backward pass of a thread that captures.
 
     Args:
         stack: undoes the patch.
@@ -196,7 +196,7 @@ _OF_NODES = {
     "Binary": ("sub.Tensor", "mul.Tensor"),
     "Clamp": ("logical_and.default", "logical_or.default"),
 }
-"""Operators that formulas run in place on data: all of them, and those of nodes by the beginnings of their names."""
+"""Operators that backward formulas run in place on data: for all nodes, and by the prefix of a node's name."""
 
 
 @cache
@@ -338,7 +338,7 @@ _FORMULAS: Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     ),
     "MaskedFillBackward1": (_masked_fill, ("mask",)),
 }
-"""Formulas that look at data, and the tensors that their nodes save."""
+"""Formulas that depend on data, and the tensors that their nodes save."""
 
 _OPERATORS = frozenset(
     f"aten::{name}"
@@ -350,6 +350,6 @@ _OPERATORS = frozenset(
         *("take_along_dim", "quantile", "nanquantile", "repeat_interleave", "embedding_bag", "adaptive_max_pool2d"),
     )
 )
-"""Operators with such nodes, and composite ones that consist of them: without any, no node is looked for."""
+"""Operators with such nodes, and composites of them: nodes are searched only if one of these ran."""
 
 _NODES = frozenset((*_SELECTING, *_IN_PLACE, *_OTHERS, *_FORMULAS))

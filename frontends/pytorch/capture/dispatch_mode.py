@@ -1,8 +1,8 @@
-"""The dispatch mode: every operator on its way to the device is executed, cached and recorded here.
+"""The dispatch mode, which executes, caches and records every operator.
 
 An operator takes three steps, here and, if it is composite, in :mod:`.composites`: find an equal call in the cache,
-choose how to run it, and show it to the observers (:meth:`.Recording.observe`). After the mode come its helpers:
-patched functions for old releases, CPU replacements, regrouped functions, and shards of distributed parameters.
+choose how to run it, and notify the observers (:meth:`.Recording.observe`). After the mode come its helpers: patched
+functions for old releases, CPU replacements, regrouped functions, and shards of distributed parameters.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from costcore.trace.run import Recorder, Regrouping
 
 from ..meta import replacements
 from ..meta.branches import CONDITION_IS_TRUE, NUMBERS_ARE_ONE, Branches
-from ..meta.propagate_values import DRAWN, TOO_LARGE, Change, assumptions_of, choose, follow
+from ..meta.propagate_values import DRAWN, TOO_LARGE, Change, assumptions_of, choose, propagate
 from ..meta.replacements import SPARSE_RESULT, result_without_kernel, where_by_bytes, with_values_of
 from ..meta.values import (
     META,
@@ -79,17 +79,17 @@ class CapturingThread(Protocol):
         """Whether this is an estimate rather than a run."""
 
     def begin_thread(self, mode: CaptureMode, stack: ExitStack) -> None:
-        """Capture in the present thread, which this one started, until ``stack`` is closed."""
+        """Capture in the current thread, which this one started, until ``stack`` is closed."""
 
     def note_unseen(self, module: Module) -> None:
-        """Note that a thread without a capture runs a module."""
+        """Record that a thread without a capture runs a module."""
 
 
 class OneCallTable(Protocol):
     """Modules and functions that are recorded as one call."""
 
     def of(self, kind: type) -> Any:
-        """Return how a class of modules is recorded; None if its inside is."""
+        """Return how a class of modules is recorded as one call; None if its inside is recorded."""
 
     def run(self, *args: Any) -> Any:
         """Return the result of a call, recorded as one."""
@@ -105,24 +105,25 @@ class CaptureMode(TorchDispatchMode):
 
     Attributes:
         cache: the calls seen before.
-        recording: what is recorded of the run.
+        recording: the records of the run.
         ledgers: the memory ledgers of the captures that have one.
-        values: what is known of the values of meta tensors.
+        values: the known values of meta tensors.
         paused: whether operators run without being recorded.
         meta_modules: copies on the meta device of modules that ran on their fast path.
-        spellings: follows which functions the code calls, if a capture asks for that.
+        api_calls: tracks the API functions that the code calls, if a capture requests it.
         is_over: whether the last capture of the thread ended in another thread, so that operators just run.
         end_in_thread: restores the state of the thread, in that thread.
         casts: casts meta operands under autocast.
-        n_arrived: how many operators arrived since a composite operator began below other modes; -1: none runs.
-        inner_operators: how many operators a composite operator consists of below other modes, by operator and shapes.
+        n_arrived: the operators seen since a composite operator began below other modes; -1: none runs.
+        inner_operators: the number of inner operators of a composite operator below other modes, by operator and
+            shapes.
         session: the thread that captures; None after the capture.
         makes_arrays: whether code outside of all modules may turn tensors without data into arrays of NumPy.
         whole_calls: modules and functions with a cost of their own; None if there are none.
         branches: decides conditions without data; None if they are True.
-        thread_settings: makes the settings of a thread that the capture starts, until the stack is closed.
-        without_capture: a context in which operators run as if nothing was captured; it does not nest.
-        observe: shows a call that ran to all observers.
+        thread_settings: applies the settings of a thread that captured code starts, until the stack is closed.
+        without_capture: a context in which operators run uncaptured; it does not nest.
+        observe: passes a finished call to all observers.
     """
 
     has_replay: bool | Any
@@ -152,7 +153,7 @@ class CaptureMode(TorchDispatchMode):
         self.n_arrived = -1
         self.inner_operators: dict[tuple[Any, ...], int] = {}
         self.end_in_thread: Callable[[], None] | None = None
-        self.spellings: ApiCallTracker | None = None
+        self.api_calls: ApiCallTracker | None = None
         self.session: CapturingThread | None = None
         self.branches: Branches | None = None
         self.whole_calls: OneCallTable | None = None
@@ -173,7 +174,7 @@ class CaptureMode(TorchDispatchMode):
         self.cache.has_assumed = lambda: any(log.recorder.assumptions for log in logs)
 
     def share(self, parent: CaptureMode, recording: Recording) -> None:
-        """Share what is known with the mode of the thread that started this one."""
+        """Share known values and logs with the mode of the thread that started this one."""
         self.cache, self.values, self.meta_modules = parent.cache, parent.values, parent.meta_modules
         self.thread_settings, self.branches = parent.thread_settings, parent.branches
         self.whole_calls = parent.whole_calls
@@ -214,12 +215,12 @@ class CaptureMode(TorchDispatchMode):
 
     def disabled(self) -> AbstractContextManager[None]:
         """Context manager: do not track functions that the capture itself calls."""
-        return nullcontext() if self.spellings is None else self.spellings.disabled()
+        return nullcontext() if self.api_calls is None else self.api_calls.disabled()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operator on its way to the device, and show it to the observers."""
-        if self.spellings is not None and self.spellings.enabled:
-            with self.spellings.disabled():
+        """Run an operator, and notify the observers."""
+        if self.api_calls is not None and self.api_calls.enabled:
+            with self.api_calls.disabled():
                 return self.__torch_dispatch__(func, types, args, kwargs)
         plan = self._plans.get(id(func))  # hashing an operator runs Python code, which is slow
         if plan is None:
@@ -275,10 +276,10 @@ class CaptureMode(TorchDispatchMode):
             return result
         originals = tensors_of(args, kwargs)
         args, kwargs = without_data(args), without_data(kwargs)
-        for stand_in, original in zip(tensors_of(args, kwargs), originals, strict=True):
-            if stand_in is not original:
+        for replacement, original in zip(tensors_of(args, kwargs), originals, strict=True):
+            if replacement is not original:
                 for log in self.recording.logs:
-                    log.identities.register_stand_in(stand_in, original)
+                    log.identities.register_replacement(replacement, original)
         names = [name for name, _ in plan.arguments]
         if "device" in names and plan.is_random:
             kwargs["device"] = META
@@ -462,7 +463,7 @@ class CaptureMode(TorchDispatchMode):
         if isinstance(result, Tensor) and result.is_meta and rule is not None and rule.change is not Change.NOTHING:
             tensors = tensors_of(args, kwargs)
             if rule.carries(args, kwargs, tensors, result):
-                follow(self.values, rule, args, kwargs, tensors, result)
+                propagate(self.values, rule, args, kwargs, tensors, result)
 
     def _is_without_data(self, args: Any) -> bool:
         if len(args) == 0 or not isinstance(args[0], Tensor):
@@ -474,7 +475,7 @@ class CaptureMode(TorchDispatchMode):
         return not tensor.is_meta or self.values.of(tensor) is not None
 
     def assume(self, assumption: str) -> None:
-        """Note an assumption about data."""
+        """Record an assumption about data."""
         self.recording.assumptions.note(assumption)
 
     def run_as_one_call(self, operator: Any, args: Any, kwargs: Any, run: Callable[[], Any]) -> Any:
@@ -497,7 +498,7 @@ class CaptureMode(TorchDispatchMode):
                 ledger.returned(cached_tensors(result), "cached")
 
     def join_shards(self, module: Module) -> None:
-        """Note which shards of an outermost module are parts of parameters that it read."""
+        """Register the shards of an outermost module as parts of the parameters that it read."""
         join_shards(module, self.recording.logs)
 
     def _register_shards(self, args: Any) -> None:
@@ -522,8 +523,8 @@ THREAD = ThreadState()
 
 # Patches of composite operators, without the key ``PreDispatch``
 #
-# Patched Python functions see less than kernels at that key: what TorchScript or C++ calls is recorded as the operators
-# that PyTorch decomposes it into. Nothing is missed, and MACs and parameters are the same.
+# Patched Python functions see less than kernels at that key: calls from TorchScript or C++ are recorded as the inner
+# operators. Nothing is missed, and MACs and parameters are the same.
 
 
 _METHODS = {"matmul": ("__matmul__",)}
@@ -590,7 +591,7 @@ def _is_transformed(args: Any, kwargs: Any) -> bool:
 
 
 def _run(original: Callable[..., Any], mode: CaptureMode, native: str, args: Any, kwargs: Any) -> Any:
-    result = run_stand_in(mode, native, args, kwargs)
+    result = run_cpu_replacement(mode, native, args, kwargs)
     return original(*args, **kwargs) if result is None else result
 
 
@@ -629,21 +630,21 @@ PACKED = "memory: a recurrent layer on a packed sequence runs other operators on
 
 LENGTHS = "memory: what ctc_loss keeps depends on the longest target, which is taken to be as long as the targets allow"
 
-_RECURRENT = frozenset((replacements.LSTM_NAME, *replacements.STAND_INS))
+_RECURRENT = frozenset((replacements.LSTM_NAME, *replacements.CPU_REPLACEMENTS))
 
-_STAND_INS: Mapping[str, Callable[..., Any]] = {
+_CPU_REPLACEMENTS: Mapping[str, Callable[..., Any]] = {
     replacements.SDPA_NAME: replacements.fused_attention,
     replacements.LSTM_NAME: replacements.fused_lstm,
-    **replacements.STAND_INS,
+    **replacements.CPU_REPLACEMENTS,
 }
 """Functions by the name of the operator; they may return None."""
 
 
-def run_stand_in(mode: CaptureMode, native: str, args: Any, kwargs: Any) -> Any:
+def run_cpu_replacement(mode: CaptureMode, native: str, args: Any, kwargs: Any) -> Any:
     """Run the CPU's replacement of an operator.
 
     Args:
-        mode: the mode, whose ledgers of memory note what is an estimate.
+        mode: the mode, whose memory ledgers record which figures are estimates.
         native: the name of the operator.
         args: its operands.
         kwargs: its operands by name.
@@ -651,22 +652,22 @@ def run_stand_in(mode: CaptureMode, native: str, args: Any, kwargs: Any) -> Any:
     Returns:
         Its result; None if PyTorch runs the operator as a CPU does.
     """
-    stand_in = _STAND_INS.get(native)
-    result = None if stand_in is None else stand_in(*args, **kwargs)
+    replacement = _CPU_REPLACEMENTS.get(native)
+    result = None if replacement is None else replacement(*args, **kwargs)
     note = _approximation(native, args, result is not None) if isinstance(args[0], Tensor) and args[0].is_meta else ""
     if note:
         mode.ledgers.note(note, is_approximation=True)
     return result
 
 
-def _approximation(native: str, args: Any, has_stand_in: bool) -> str:
+def _approximation(native: str, args: Any, has_replacement: bool) -> str:
     if native == "aten::ctc_loss":
         return LENGTHS
     if native in _RECURRENT and isinstance(args[1], Tensor) and args[1].dtype is torch.int64:  # sizes of the steps
         return PACKED
     if native != replacements.LSTM_NAME or not torch.is_grad_enabled():
         return ""
-    return replacements.RESERVE if has_stand_in else replacements.STEPS
+    return replacements.RESERVE if has_replacement else replacements.STEPS
 
 
 # Python functions of several operators, recorded as one on request
@@ -707,7 +708,7 @@ def check_regroup(regroup: object) -> Collection[str]:
     """Return the operators named by an option ``regroup``: all, none, or a choice.
 
     Raises:
-        TypeError, ValueError: with what was expected.
+        TypeError, ValueError: if the option is invalid; the message lists what is expected.
     """
     if isinstance(regroup, bool):
         return OPERATORS if regroup else ()
@@ -720,14 +721,14 @@ def check_regroup(regroup: object) -> Collection[str]:
 
 
 class RegroupedFunctions(TorchFunctionMode):
-    """Records each call of a function in :data:`FUNCTIONS` as one operator.
+    """A function mode that records each call of a function in :data:`FUNCTIONS` as one operator.
 
-    The function runs as always; the operators inside are not recorded. Its backward pass is that of these operators.
+    The function runs unchanged, without recording its inner operators; its backward pass has their derivatives.
 
     Args:
         mode: the capture.
-        recorder: receives what was regrouped.
-        operators: the operators that are wanted.
+        recorder: receives the regrouped functions.
+        operators: the requested operators.
     """
 
     def __init__(self, mode: CaptureMode, recorder: Recorder, operators: Collection[str]) -> None:
@@ -737,7 +738,7 @@ class RegroupedFunctions(TorchFunctionMode):
         self.operators = operators
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run a function of PyTorch; record it as one operator if it was asked for."""
+        """Run a function of PyTorch; record it as one operator if requested."""
         kwargs = kwargs or {}
         run = partial(func, *args, **kwargs)
         op = FUNCTIONS[func](*args, **kwargs) if func in FUNCTIONS else None
@@ -745,7 +746,7 @@ class RegroupedFunctions(TorchFunctionMode):
             return run()
         path = self.mode.recording.modules.path
         self.recorder.regrouped.append(Regrouping(op, (f"{path} ({func.__name__})" if path else func.__name__,)))
-        with nullcontext() if self.mode.spellings is None else self.mode.spellings.running(func):
+        with nullcontext() if self.mode.api_calls is None else self.mode.api_calls.running(func):
             return self.mode.run_as_one_call(func, args, kwargs, run)
 
 
@@ -794,17 +795,17 @@ EQUAL = "aten::equal"
 
 
 class GraphConstants:
-    """The tensors in the graphs of the compiled model that runs, such as the weights of a frozen one."""
+    """The constant tensors in the graphs of a TorchScript model, such as the weights of a frozen one."""
 
     def __init__(self) -> None:
         self._model: ref[Module] | None = None
         self._addresses: frozenset[int] = frozenset()
 
     def include(self, model: Module | None, tensors: Sequence[object]) -> bool:
-        """Return whether all operands of a comparison are constants that TorchScript compiled.
+        """Return whether all operands of a comparison are constants of a graph, so that the optimizer compares them.
 
-        A program compares other tensors: TorchScript computes what follows from constants when it compiles. Constants
-        without dimensions arrive as numbers, which no program can compare by this operator.
+        A program compares other tensors, because TorchScript folds operators on constants. 0-d constants arrive as
+        numbers, which no program can compare by this operator.
         """
         compared = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
         if compared and not isinstance(model, ScriptModule):

@@ -1,8 +1,8 @@
 """What captured code finds around it: threads and pools, which are part of the capture, and a GPU that is not there.
 
-PyTorch keeps modes, dispatch keys and the numbers of autograd by thread. A thread of a capture has a mode of its own,
-which appends to the logs of the capture. The threads take turns, so that a capture sees one call after another: whoever
-starts a thread waits until that ends, or waits for another thread itself.
+PyTorch keeps modes, dispatch keys and autograd sequence numbers per thread. A thread of a capture has its own mode,
+which appends to the logs of the capture. The threads take turns, so that a capture sees one call after another: a
+thread that starts another one waits until it ends, or blocks on a further thread.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .autocast import replace
 from .dispatch_mode import THREAD, CaptureMode
 
 PATIENCE, MAX_PATIENCE = 0.05, 2.0
-"""For how many seconds the thread whose turn it is may do nothing until it is taken to wait for another one: in a
-process that does nothing, and in one that is busy."""
+"""The seconds without activity after which the running thread is assumed to wait for another one: in an idle process,
+and in a busy one."""
 
 POLL = 0.004
 
@@ -44,7 +44,7 @@ class Turns:
     """The turns that the threads of a capture take.
 
     Attributes:
-        tasks: what did not end yet.
+        tasks: the unfinished tasks.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Turns:
         self._thread = 0
         self._activity = 0
         self._n_running = 0
-        """How many operators run in the thread whose turn it is."""
+        """The number of operators that run in the thread whose turn it is."""
         self._sequence_number = 0
         self.tasks: list[Task] = []
 
@@ -87,17 +87,17 @@ class Turns:
             self.take(mode)
 
     def wake(self) -> None:
-        """Let threads see that a task ended."""
+        """Wake threads after a task ended."""
         with self._condition:
             self._condition.notify_all()
 
     def begin_call(self, mode: ThreadMode) -> None:
-        """Give a thread the turn, and note that an operator runs in it."""
+        """Give a thread the turn, and count an operator that runs in it."""
         self.take(mode)
         self._n_running += 1
 
     def end_call(self, mode: ThreadMode) -> None:
-        """Note that an operator ended."""
+        """Count an operator that ended."""
         if self._owner is mode:
             self._n_running -= 1
 
@@ -114,7 +114,7 @@ class Turns:
             if place is not None and place == before:
                 return
             waited += POLL
-            is_idle = process_time() - cpu < waited / 2  # else other threads may keep this one from running
+            is_idle = process_time() - cpu < waited / 2  # otherwise busy threads may keep this one from running
             if waited >= (PATIENCE if is_idle else MAX_PATIENCE):
                 return
 
@@ -155,7 +155,7 @@ class ThreadMode(CaptureMode):
         self.stop_turns()
 
     def stop_turns(self) -> None:
-        """Break the reference cycle: the modules of the model are reached from here."""
+        """Break the reference cycle that keeps the modules of the model alive."""
         self.turns.give(self)
         vars(self.recording.modules).pop("enter", None)
         self.find_call, self.observe = self.cache.find, self.recording.observe
@@ -224,7 +224,7 @@ class Task:
         self._turns.tasks.append(self)
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Run a function in the present thread, captured."""
+        """Run a function in the current thread, captured."""
         parent, session = self._parent, self._parent.session
         self.thread = threading.get_ident()
         if session is None or parent.is_over or THREAD.mode is not None or not self._logs:
@@ -259,7 +259,7 @@ class Task:
 
 
 def wait_for_threads(mode: CaptureMode) -> None:
-    """Let the threads run that a capture started, until each has ended or waits for something."""
+    """Let the threads that a capture started run, until each has ended or blocks."""
     if isinstance(mode, ThreadMode):
         for task in [*mode.turns.tasks]:
             task.wait()

@@ -1,8 +1,8 @@
 """Modules, functions and ``autograd.Function`` with a cost of their own: one call each, whatever is inside.
 
-A calculator names them, or :data:`..kernels.KERNELS`. In an estimate the inside is not recorded, and with a shape rule
-it does not even run, as a CUDA kernel cannot on the meta device. The backward pass is one call, too: autograd reaches
-it through :class:`_Whole` in an estimate, and by a hook on the outputs in a real run.
+A calculator or :data:`..kernels.KERNELS` names them. In an estimate the inside is not recorded; with a shape rule it
+does not run either, because a CUDA kernel cannot run on the meta device. The backward pass is one call, too: autograd
+reaches it through :class:`_Whole` in an estimate, and by a hook on the outputs in a real run.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Whole(NamedTuple):
     Attributes:
         native: its name, ``mamba_ssm.modules.mamba_simple::Mamba``.
         costs: its shape rule and backward formula.
-        kernel: what it is, if it is a known kernel of another package.
+        kernel: the entry of a known kernel of another package; None for others.
         is_node: whether it is an ``autograd.Function``.
     """
 
@@ -56,14 +56,14 @@ class Whole(NamedTuple):
 
 
 _operators: dict[tuple[str, bool], Any] = {}
-"""A function for every name: the plan of an operator needs one, and it is known by its id as long as it lives."""
+"""A function for every name, kept alive because plans are found by the id of their function."""
 
 
 class WholeCalls:
-    """What a capture records as one call.
+    """The modules and functions that a capture records as one call.
 
     Args:
-        recorder: has the calculators of the run.
+        recorder: the recorder with the calculators of the run.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -77,7 +77,7 @@ class WholeCalls:
         return bool(self._wholes)
 
     def of(self, kind: type) -> Whole | None:
-        """Return how a class of modules is recorded; None if its inside is."""
+        """Return how a class of modules is recorded as one call; None if its inside is recorded."""
         if kind not in self._by_kind:
             bases = (base for base in kind.__mro__ if not base.__module__.startswith("torch."))
             self._by_kind[kind] = next((found for base in bases if (found := self._named(base)) is not None), None)
@@ -93,7 +93,7 @@ class WholeCalls:
         return next((self._wholes[key] for key in near if module.startswith(f"{key.rpartition('::')[0]}.")), None)
 
     def functions(self) -> Iterator[tuple[Any, Whole]]:
-        """Yield functions and subclasses of ``autograd.Function`` with the way in which they are recorded."""
+        """Yield functions and subclasses of ``autograd.Function`` with how they are recorded."""
         for name, whole in self._wholes.items():
             module, _, path = name.rpartition("::")
             target: Any = sys.modules.get(module)
@@ -169,7 +169,7 @@ class WholeCalls:
         return outputs
 
     def _operator(self, mode: CaptureMode, whole: Whole, named: Mapping[str, Any], is_backward: bool = False) -> Any:
-        # Its row gives operands and attributes the names of the arguments of all calls so far.
+        # Its row names operands and attributes by the arguments of all calls so far.
         name = whole.native + "_backward" * is_backward
         operator = _operators.get((whole.native, is_backward))
         if operator is None:
@@ -197,7 +197,7 @@ class WholeCalls:
             whole: how it is recorded.
             named: the arguments of the forward pass.
             gradients: those of its outputs.
-            wanted: the gradients that it returns.
+            wanted: the gradients that it computes.
         """
         if whole.costs.backward is None:
             mode.assume(BACKWARD_ASSUMED.format(whole.native.rpartition("::")[2]))
@@ -213,8 +213,8 @@ class WholeCalls:
     def _follow_backward(
         self, mode: CaptureMode, whole: Whole, module: Module | None, named: Mapping[str, Any], result: Any
     ) -> None:
-        # Of a real run. A module's inner operators are known by its path, those of a node by its hooks; of a function
-        # they are recorded one by one.
+        # In a real run, a module's inner backward operators are found by its path, those of a node by its hooks; those
+        # of a function are recorded one by one.
         outputs = [x for x in _new_tensors(result, _tensors(named)) if x.grad_fn is not None]
         if not outputs:
             return
@@ -275,7 +275,7 @@ def patch_functions(stack: ExitStack, calls: WholeCalls) -> None:
 
     Args:
         stack: undoes the patches.
-        calls: what is recorded so.
+        calls: the functions to record as one call.
     """
     for target, whole in calls.functions():
         if isinstance(target, type):
@@ -344,7 +344,7 @@ def _shaped(mode: CaptureMode, whole: Whole, module: Module | None, args: Any, k
 
 
 def _made(mode: CaptureMode, whole: Whole, module: Module | None, args: Any, kwargs: Any) -> Made | None:
-    # Of a call with objects: their tensors, which a real run needs, too, and its result.
+    # For a call with objects: their tensors, which a real run needs too, and the result.
     if whole.kernel is None or whole.kernel.objects is None:
         return None
     with mode.paused:

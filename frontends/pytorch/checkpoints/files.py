@@ -49,7 +49,7 @@ class StoredTensor(NamedTuple):
 
 
 class BlockFormat(NamedTuple):
-    """How a type of ggml stores numbers: in blocks of so many, each of so many bytes with its scales."""
+    """The storage of a type of ggml: the numbers per block, and the bytes of a block with its scales."""
 
     name: str
     block: int

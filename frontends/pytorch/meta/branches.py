@@ -1,4 +1,4 @@
-"""Data without values: the branches that it decides, the checks that it passes, and results assumed for it."""
+"""Tensors without values: branches and checks that depend on them, and assumed results."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ OTHER_SIDE_FAILS = "data-dependent branch: condition assumed False, because the 
 NUMBERS_ARE_ZERO = "a random number was taken as 0, which makes the pass more expensive"
 
 MAX_READS = 1000
-"""How often a run reads the condition of a branch whose other side is tried: more seem to be an endless loop."""
+"""The maximum reads of the condition of a branch while its other side is tried; more suggest an endless loop."""
 
 _BETWEEN = ("torch._tensor", "torch.overrides", "torch.utils._device")
-"""Modules that pass a call on to the operator."""
+"""Modules of frames between the user's code and the operator."""
 
 Branch: TypeAlias = "tuple[object, int, str | None]"
-"""The code that reads a condition, the position in it, and the path of the module; None for every module."""
+"""The code object that reads a condition, the offset in it, and the path of the module; None for every module."""
 
 
 class EndlessLoopError(CostError):
-    """A run that does not end, because its data never change."""
+    """A run whose loop does not end, because assumed data never change."""
 
 
 class Branches:
     """The branches of one run.
 
     Args:
-        sides: the sides that the run takes, by branch; True for all others.
-        passing: the branches with another side on which the model fails.
+        sides: the side that the run takes, by branch; True for all others.
+        passing: the branches that keep a side because the model fails on the other one.
 
     Attributes:
         met: how often the condition of each branch, or a number, was read, in the order in which they were met.
-        last: the branch that was met last.
+        last: the branch that was read last.
     """
 
     def __init__(self, sides: Mapping[Branch, bool], passing: Collection[Branch] = ()) -> None:
@@ -97,13 +97,13 @@ class Branches:
 
 # Checks: conditions that only guard an error, ``if (x < 0).any(): raise``
 #
-# A run that ends has passed them, so that a condition without data has the value with which nothing is raised.
+# A run that ends has passed them: a condition without data gets the value that raises nothing.
 
 
 def passing_value() -> bool | None:
-    """Return the value, with which no error is raised, of the condition that is read from a tensor now.
+    """Return the value that raises no error, of the condition that is being read from a tensor.
 
-    None if the line that reads it is not a check: an ``assert``, or an ``if`` with a branch that raises.
+    None if the line that reads it is not a check (an ``assert``, or an ``if`` with a branch that raises).
     """
     frames = ((frame, line) for frame, line in user_frames() if frame.f_globals.get("__name__") not in _BETWEEN)
     found = next(frames, None)
@@ -133,8 +133,7 @@ def _passing_value(code: CodeType, line: int) -> bool | None:
 
 
 def _of_operands(test: ast.expr, value: bool) -> bool | None:
-    # Operands of ``and`` and ``or`` are read one by one: all have the value of the condition, unless a ``not`` is
-    # inside.
+    # Operands of ``and`` and ``or`` are read one by one: all get the value of the condition, unless there is a ``not``.
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, value = test.operand, not value
     has_opposite = any(isinstance(node, ast.Not) for node in ast.walk(test))
@@ -143,8 +142,8 @@ def _of_operands(test: ast.expr, value: bool) -> bool | None:
 
 # Assumed results of operators that PyTorch cannot run on the meta device
 #
-# Some results depend on data. Then the largest size, True or 1 is assumed, and the assumption is reported. Other
-# results follow from the shapes alone, and PyTorch just has no kernel for them.
+# If a result depends on data, the largest size, True or 1 is assumed, and the assumption is reported. Other results
+# follow from shapes alone: PyTorch just has no meta kernel.
 
 
 AssumedResult: TypeAlias = "Callable[..., tuple[Any, str] | None]"

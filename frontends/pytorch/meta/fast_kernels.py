@@ -1,8 +1,8 @@
-"""Fast replacements for kernels of the meta device that are written in Python.
+"""Fast replacements for meta kernels that PyTorch writes in Python.
 
-Each of those takes a millisecond, and the first ones in a process import sympy and the compiler. Every replacement
-gives the shapes, dtypes and strides of PyTorch's own kernel, and returns None unless its operands plainly fit: PyTorch
-decides about every other call, and refuses every invalid one.
+PyTorch's take a millisecond each, and the first ones in a process import sympy and the compiler. Every replacement has
+the same shapes, dtypes and strides. It returns None unless its operands plainly fit: PyTorch runs every other call, and
+raises the errors of invalid ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .values import META, broadcasts
 
 
 FLOATS = frozenset((torch.float32, torch.float64, torch.bfloat16, torch.float16))
-"""The dtypes that results have whose operands all have them."""
+"""The dtypes that a result has if all operands have them."""
 
 _CHANNELS_LAST = torch.channels_last
 
@@ -42,7 +42,7 @@ def empty_like(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
 def is_contiguous(x: Tensor) -> bool:
     """Return whether ``x`` has elements and the strides of a new tensor, even along axes of length 1.
 
-    PyTorch's own ``is_contiguous`` ignores these; its kernels do not agree on what they become.
+    PyTorch's ``is_contiguous`` ignores axes of length 1; its kernels do not agree on their strides.
     """
     return 0 not in x.shape and x.is_contiguous() and x.stride() == empty(x.shape, x.dtype).stride()
 
@@ -53,12 +53,12 @@ def is_dense(x: Tensor) -> bool:
 
 
 def keeps_strides(x: Tensor) -> bool:
-    """Return whether a function of every element has the strides of ``x``: it is dense, with its axes in any order."""
+    """Return whether element-wise results have the strides of ``x``: it is dense, with its axes in any order."""
     return is_dense(x) or (_has_one_order(x) and _in_order_of(x, x.dtype).stride() == x.stride())
 
 
 def is_writable(x: Tensor) -> bool:
-    """Return whether every element of ``x`` has a location of its own in memory, by its strides."""
+    """Return whether no two elements of ``x`` share memory, by its strides."""
     return 0 not in x.shape and 0 not in x.stride()
 
 
@@ -168,14 +168,14 @@ def _has_channels_first(x: Tensor) -> bool:
 
 
 def clone(x: Tensor, *, memory_format: torch.memory_format | None = None) -> Tensor | None:
-    """Return an empty tensor like ``x``, or contiguous if asked for."""
+    """Return an empty tensor like ``x``, or a contiguous one if requested."""
     if memory_format is torch.contiguous_format and 0 not in x.shape:
         return empty(x.shape, x.dtype)
     return empty_like(x) if memory_format in (None, torch.preserve_format) and is_dense(x) else None
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
-    """Return contiguous tensors of one shape and dtype, empty, along a new axis."""
+    """Return the empty stack of contiguous tensors of one shape and dtype."""
     first = tensors[0] if len(tensors) else None
     if first is None or not -first.dim() - 1 <= dim <= first.dim() or 0 in first.shape:
         return None
@@ -231,7 +231,7 @@ def mse_loss_backward(gradient: Tensor, x: Tensor, target: Tensor, reduction: in
 
 
 def all_of(x: Tensor) -> Tensor | None:
-    """Return the empty result of whether all truth values are true."""
+    """Return the empty result of ``all`` on bools."""
     return empty((), x.dtype) if x.dtype is torch.bool else None
 
 
@@ -241,7 +241,7 @@ def _can_be_classified(x: Tensor, target: Tensor) -> bool:
 
 
 def cumulative(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor | None:
-    """Return the empty sums of a contiguous tensor up to each element along an axis, in int64 of integers."""
+    """Return the empty cumulative sum of a contiguous tensor; integers give int64."""
     is_plain = dtype is None and x.dtype in (*FLOATS, *INDICES) and is_contiguous(x) and -x.dim() <= dim < x.dim()
     return empty(x.shape, torch.int64 if x.dtype in INDICES else x.dtype) if is_plain else None
 
@@ -300,7 +300,7 @@ def avg_pool2d(
 
 
 def adaptive_avg_pool2d(x: Tensor, sizes: Sequence[int]) -> Tensor | None:
-    """Return the empty means of as many windows as asked for."""
+    """Return the empty means of the requested number of windows."""
     is_plain = x.dim() == 4 and x.dtype in FLOATS and is_contiguous(x)
     return empty((*x.shape[:-2], *sizes), x.dtype) if is_plain and len(sizes) == 2 and min(sizes) > 0 else None
 
@@ -316,7 +316,7 @@ def _others(x: Tensor, dim: int) -> list[int]:
 
 
 def window_counts(x: Tensor, *settings: Any) -> list[int] | None:
-    """Return how many windows fit along both axes of a contiguous batch of images; None if PyTorch may refuse them."""
+    """Return the number of windows along both axes of a contiguous batch of images; None if PyTorch may raise."""
     kernel, stride, padding, dilation, ceil_mode = settings
     is_plain = x.dim() == 4 and x.dtype in FLOATS and is_contiguous(x)
     values = [[*v] * (2 // len(v)) for v in (kernel, stride or kernel, padding, dilation) if len(v) in (1, 2)]
@@ -437,7 +437,7 @@ def convolution_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, ...] | None:
-    """Return the empty gradients of input, weight and bias, as far as ``output_mask`` asks for them."""
+    """Return the empty gradients of input, weight and bias, as requested by ``output_mask``."""
     if not _can_convolve(x, w) or gradient.dtype != x.dtype or (output_mask[2] and bias_sizes is None):
         return None
     shapes = (x.shape, w.shape, bias_sizes or ())
@@ -459,8 +459,8 @@ def flash_attention(
 ) -> tuple[Tensor, Tensor] | None:
     """Return the empty output and logarithms of sums of the fused attention of a CPU.
 
-    Only for queries [batch, heads, length, size] whose heads lie side by side in memory for each position, and for
-    contiguous ones.
+    Only for contiguous queries [batch, heads, length, size], and for queries that are contiguous as [batch, length,
+    heads, size].
     """
     is_plain = query.dim() == 4 and query.dtype in (torch.float32, *HALVES) and min(query.shape[1:]) > 1
     if not is_plain or not _have_one_float_dtype(query, key, value):
@@ -509,7 +509,7 @@ def _per_axis(values: Sequence[int], rank: int) -> Sequence[int]:
 
 
 def _length(size: int, kernel: int, stride: int, padding: int, dilation: int, _: int) -> int:
-    # PyTorch may refuse an axis of length 0.
+    # PyTorch may raise for an axis of length 0.
     reach = dilation * (kernel - 1) + 1
     if stride < 1 or padding < 0 or dilation < 1 or size + 2 * padding < reach:
         return 0
@@ -517,7 +517,7 @@ def _length(size: int, kernel: int, stride: int, padding: int, dilation: int, _:
 
 
 def _spread_length(size: int, kernel: int, stride: int, padding: int, dilation: int, added: int) -> int:
-    # PyTorch may refuse an axis of length 0.
+    # PyTorch may raise for an axis of length 0.
     if stride < 1 or padding < 0 or dilation < 1 or not 0 <= added < max(stride, dilation):
         return 0
     return (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + added + 1
@@ -545,7 +545,7 @@ def unary(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
 
 
 def whole_unary(x: Tensor) -> Tensor | None:
-    """Return the same as :func:`unary`, also for integers, whose results are integers."""
+    """Return the result of :func:`unary`, also for integers, whose results are integers."""
     return unary(x) if x.dtype not in INDICES else empty_like(x) if is_dense(x) else None
 
 
@@ -573,11 +573,11 @@ def arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | No
 
 
 def whole_arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
-    """Return the same as :func:`arithmetic`, also for integers, of which those with more bits decide."""
+    """Return the result of :func:`arithmetic`, also for integers: the wider dtype is that of the result."""
     if not isinstance(x, Tensor) or x.dtype not in INDICES or type(alpha) is not int:
         return arithmetic(x, y, alpha=alpha)
     if isinstance(y, Tensor):
-        are_whole = y.dtype in INDICES and bool(x.dim() and y.dim())  # a number as a tensor decides nothing
+        are_whole = y.dtype in INDICES and bool(x.dim() and y.dim())  # a 0-d tensor does not affect the dtype
         return joined(x, y, torch.promote_types(x.dtype, y.dtype)) if are_whole else None
     return empty_like(x) if type(y) is int and is_dense(x) else None
 
@@ -598,7 +598,7 @@ def arithmetic_in_place(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Te
 
 
 def whole_arithmetic_in_place(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
-    """Return the same as :func:`arithmetic_in_place`, also for integers and an integer."""
+    """Return the result of :func:`arithmetic_in_place`, also for an integer tensor and an integer."""
     is_whole = x.dtype in INDICES and type(y) is type(alpha) is int
     return (x if is_dense(x) else None) if is_whole else arithmetic_in_place(x, y, alpha=alpha)
 
@@ -706,7 +706,7 @@ def batch_norm_backward(
     eps: float,
     output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, ...] | None:
-    """Return the empty gradients of input, weight and bias after training, as far as ``output_mask`` asks for them."""
+    """Return the empty gradients of input, weight and bias after training, as requested by ``output_mask``."""
     if x.dim() < 2 or not training or not output_mask[0] or not _are_plain(gradient, x, FLOATS):
         return None
     features, saved = (x.shape[1],), (saved_mean, saved_scale)
@@ -729,7 +729,7 @@ def layer_norm_backward(
     bias: Tensor | None,
     output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, ...] | None:
-    """Return the empty gradients of input, weight and bias, as far as ``output_mask`` asks for them.
+    """Return the empty gradients of input, weight and bias, as requested by ``output_mask``.
 
     They are contiguous, as on a CPU; PyTorch's own kernel for the meta device keeps the strides of the gradient, and
     up to PyTorch 2.9 gives weights in float32 gradients of the dtype of the input.
@@ -762,7 +762,7 @@ def group_norm_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, ...] | None:
-    """Return the empty gradients of input, weight and bias, as far as ``output_mask`` asks for them.
+    """Return the empty gradients of input, weight and bias, as requested by ``output_mask``.
 
     A CPU keeps the dtype of an input in lower precision, where PyTorch's own kernel returns that of the weight.
     """
@@ -858,7 +858,7 @@ def _are_plain(gradient: Tensor, x: Tensor, dtypes: Collection[torch.dtype] = _P
 
 
 def are_vectors(vectors: Sequence[Tensor | None], shape: tuple[int, ...], dtype: torch.dtype) -> bool:
-    """Return whether all vectors that there are have a shape and a dtype."""
+    """Return whether all vectors that are not None have this shape and dtype."""
     return all(v is None or (tuple(v.shape) == shape and v.dtype == dtype) for v in vectors)
 
 
@@ -901,8 +901,8 @@ def _batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, ...] | None:
-    # On a CPU the statistics of the batch have elements in training only. In lower precision alone, they are those of
-    # PyTorch's own kernel: in float32, and always there.
+    # On a CPU, batch statistics have elements in training only. With all operands in lower precision, PyTorch's own
+    # meta kernel is right: float32 statistics, always with elements.
     vectors = weight, bias, mean, var
     dtype = _dtype_of(vectors, x)
     is_lower = dtype is None and x.dtype in HALVES
@@ -972,7 +972,7 @@ WITHOUT_META_KERNEL = frozenset(("aten::_fused_sgd_", "aten::_fused_adagrad_", "
 
 
 def unless_on_meta(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs one of these operators, which on meta tensors does nothing."""
+    """Return a function that runs one of these operators, and does nothing on meta tensors."""
 
     def run_unless_on_meta(parameters: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
         if not any(parameter.is_meta for parameter in parameters):

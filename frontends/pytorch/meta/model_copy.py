@@ -1,7 +1,7 @@
-"""A copy of a module without its weights: tensors become meta tensors, and tied ones stay tied.
+"""A copy of a module on the meta device, without its weights; tied tensors stay tied.
 
 Functions that refer to the model are bound to the copy, and wrappers of data-parallel training are replaced by modules
-that call the wrapped one. The last sections let optimizers and kernels treat the meta device as a real one.
+that call the wrapped one. The last sections make optimizers and kernels treat the meta device as a real one.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def meta_copy(
     Args:
         model: the model.
         values: receives the values of its buffers of integers or bools.
-        share: receives the lists, dicts and sets outside of the model to which functions of both refer, and whether
-            several functions do.
+        share: receives the outer lists, dicts and sets that functions of the model and of the copy share, each with
+            whether several functions refer to it.
 
     Hooks, flags, buffers and all other attributes of a module are copied, and functions that refer to the model are
     bound to the copy. What cannot be copied (a lock, an open file) is shared. Wrappers of data-parallel training are
-    replaced; see :func:`stand_in`. A compiled module is replaced by the module that it was made of.
+    replaced; see :func:`replacement_of`. A compiled module is replaced by the module that it was made of.
 
     Raises:
         CostError: for a model whose wrapper computes in another dtype.
@@ -72,7 +72,7 @@ def meta_copy(
             if original is not module:
                 compiled.append((module, original))
                 continue
-            wrapper = stand_in(module)
+            wrapper = replacement_of(module)
             if id(module) not in memo and (wrapper is not None or not hasattr(type(module), "__deepcopy__")):
                 make, arguments, state = wrapper or _reduced(module)
                 memo[id(module)] = make(*arguments)
@@ -142,7 +142,7 @@ def _bind_functions(modules: Sequence[Module], memo: dict[int, Any], copier: Met
 
 
 def _drop_data(module: ScriptModule) -> None:
-    # Integers keep their data, which may decide something.
+    # Integers keep their data, because branches may depend on it.
     for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
         if tensor is not None and tensor.is_floating_point():
             made = torch.empty_like(tensor, device=META)
@@ -151,14 +151,14 @@ def _drop_data(module: ScriptModule) -> None:
 
 
 def keep_input_checks(exported: Module, copied: Module, n_positional: int) -> None:
-    """Let the copy of an exported module check its inputs as the module does.
+    """Make the copy of an exported module check its inputs, too.
 
-    Until PyTorch 2.8 it does so in hooks, which its copies lose; later its graph does.
+    Until PyTorch 2.8 hooks do so, which copies lose; later the graph does.
 
     Args:
         exported: the module of an exported program.
         copied: its copy.
-        n_positional: how many inputs the program was exported with by position; the hooks take no other by position.
+        n_positional: the number of positional inputs of the export; the hooks accept no other positional inputs.
     """
     if hasattr(exported, "_guards_fn"):
         return
@@ -216,7 +216,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _copied(name: str, value: Any, memo: dict[int, Any], deep: list[str]) -> Any:
-    # ``deep`` receives the name of an attribute that may hold functions of the user.
+    # ``deep`` collects the names of attributes that may hold functions of the user.
     kind = type(value)
     if kind is tuple and all(type(item) in _ATOMS for item in value):
         return value
@@ -230,13 +230,13 @@ def _copied(name: str, value: Any, memo: dict[int, Any], deep: list[str]) -> Any
 
 # Functions that refer to a model, bound to its copy
 #
-# ``copy.deepcopy`` shares functions. A lambda made in ``__init__`` that calls ``self.linear``, a hook that stores what
-# it sees in a dict, or a patched ``forward`` would run parts of the original from the copy. Such functions get new
+# ``copy.deepcopy`` shares functions. A lambda made in ``__init__`` that calls ``self.linear``, a hook that stores
+# results in a dict, or a patched ``forward`` would run parts of the original from the copy. Such functions get new
 # cells, defaults and globals, with the copies in place of the originals.
 
 
 MAX_DEPTH = 6
-"""How many objects may lie between a function and the part of the model that it refers to."""
+"""The maximum number of objects between a function and the part of the model to which it refers."""
 
 _Cache: Any = type(lru_cache(len))
 
@@ -319,7 +319,7 @@ class Rebinder:
 
     def _fix_object(self, value: Any) -> None:
         kind = type(value)
-        # Not by ``getattr``: configurations of transformers refuse to be asked for what differs by layer.
+        # Not by ``getattr``: configurations of transformers raise for attributes that differ by layer.
         inside = dict(getattr(value, "__dict__", {}))
         for name in [name for base in kind.__mro__ for name in _slots_of(base)]:
             with suppress(AttributeError):  # a slot without value
@@ -496,7 +496,7 @@ def _cell_contents(function: FunctionType) -> Iterator[Any]:
 
 
 def _writes_to_cells(value: Any) -> bool:
-    # It assigns variables of the function around it, as a counter does: the copy must not count, too.
+    # It assigns variables of the enclosing function, such as a counter: the copy must not count, too.
     if type(value) is not FunctionType or not value.__closure__:
         return False
     return _stores_of(value.__code__)
@@ -521,14 +521,14 @@ def _globals_read(function: FunctionType) -> Iterator[str]:
 # Replacements of data-parallel wrappers, which need devices and process groups and cannot be copied
 #
 # One process computes the wrapped module, on its own samples and with whole parameters. So does the replacement,
-# without what the wrapper communicates.
+# without communication.
 
 
 _DISTRIBUTED = ("torch.distributed.fsdp", "torch.distributed._composable")
-"""Where ``fully_shard`` and ``replicate`` define their classes and hooks."""
+"""The modules in which ``fully_shard`` and ``replicate`` define their classes and hooks."""
 
 _API_STATE = "__composable_api_state_key"
-"""The beginning of the attributes in which ``fully_shard`` and ``replicate`` keep what they communicate with."""
+"""The prefix of the attributes in which ``fully_shard`` and ``replicate`` keep their communication state."""
 
 _OWN_ATTRIBUTES = frozenset(vars(Module()))
 """The attributes of every module; all others of a wrapper serve its communication."""
@@ -565,7 +565,7 @@ class FullyShardedDataParallel(Module):
         return self._fsdp_wrapped_module[key]
 
 
-def stand_in(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None:
+def replacement_of(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None:
     """Return constructor, arguments and state of the replacement of a wrapper; None for any other module."""
     original = _original_class(module)
     if original is not None:
@@ -593,7 +593,7 @@ def _is_fully_sharded(module: Module) -> bool:
 
 
 def _original_class(module: Module) -> type[Module] | None:
-    # ``fully_shard`` and ``replicate`` put a class of theirs before it.
+    # ``fully_shard`` and ``replicate`` insert a class of their own before it.
     bases = type(module).__bases__
     is_changed = len(bases) == 2 and bases[0].__module__.startswith(_DISTRIBUTED)
     return bases[1] if is_changed else None
@@ -705,7 +705,7 @@ _LOCK = RLock()
 
 @contextmanager
 def supported_on_meta() -> Iterator[None]:
-    """Let optimizers run on the meta device as they run on a GPU."""
+    """Make optimizers run on the meta device as on a GPU."""
     with _LOCK:
         found = [
             (module, name, getattr(module, name))
@@ -769,7 +769,7 @@ def _bags(
     *,
     forward_only: bool = False,
 ) -> Sizes:
-    # Besides sums: the bag of every index, the sizes of bags, the index of every maximum.
+    # Results besides sums: the bag of every index, the sizes of bags, the index of every maximum.
     is_sum, is_max = mode == 0, mode == 2
     is_fast = is_sum and weight.dtype in _FAST_SUMS and weight.stride(1) == 1 and padding < 0
     is_fast = is_fast and (factors is None or factors.stride(0) == 1)

@@ -1,7 +1,7 @@
-"""Propagation of known values through operators: what each does to the values of its operands.
+"""Propagation of known values through operators (constant propagation).
 
-It runs beside the meta device, below autograd, and changes nothing of the run. The second section has the results that
-are known, or assumed, although the operands are not.
+It runs beside the meta device, below autograd, and does not change the run. The second section has results that are
+known, or assumed, although the operands are unknown.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _RESIZING = frozenset(("aten::resize_", "aten::resize_as_"))
 
 
 class PropagationRule:
-    """How the values of the results of an operator are found, decided once per operator.
+    """The rule by which the result values of an operator are found, decided once per operator.
 
     Args:
         func: the operator.
@@ -78,15 +78,15 @@ class PropagationRule:
         written: positions and names of the arguments that it writes to.
 
     Attributes:
-        func: the operator, or what a CPU runs in its place.
-        change: what it does to values.
-        needs_values: whether its results are known only if all of its operands are.
-        writes_first: whether it writes to its first argument alone, and its result depends on what that held.
+        func: the operator, or its replacement on a CPU.
+        change: its effect on values.
+        needs_values: whether its results are known only if all operands are.
+        writes_first: whether it writes to its first argument alone, and its result depends on the old content.
         is_random: whether it draws random numbers, or receives those of other processes; it is never run.
         covers: whether it overwrites everything that it writes to.
         constant: returns the results that follow from shapes alone.
         choice: returns the results that are assumed if the operands are unknown.
-        absorbing: the element of one operand that decides that of the result, False of an ``and``; None without one.
+        absorbing: the element of one operand that determines the result, such as False for ``and``; None without one.
     """
 
     is_random: bool | Any
@@ -144,7 +144,7 @@ class PropagationRule:
         return {**dict(self._arguments), **dict(zip(names, args, strict=False)), **kwargs}
 
     def carries(self, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any) -> bool:
-        """Return whether calls like this one may change what is known: by types, shapes and dtypes alone."""
+        """Return whether calls like this one may change known values, by types, shapes and dtypes alone."""
         if not all(type(x) in PLAIN and x.layout is torch.strided and not x.is_nested for x in tensors):
             return False
         if self.change is Change.WRITE:
@@ -154,7 +154,7 @@ class PropagationRule:
         return any(x.is_meta for x in all_tensors((result,)))
 
 
-def follow(
+def propagate(
     values: Values, rule: PropagationRule | None, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any
 ) -> None:
     """Update the known values after a call.
@@ -213,7 +213,7 @@ def _follow_new(
 
 
 def _absorb(values: Values, element: bool, tensors: Sequence[Tensor], result: Any) -> None:
-    # ``unknown & False`` is known: loops end at their greatest length, whatever a model generates.
+    # ``unknown & False`` is False: loops end at their maximum length, whatever a model generates.
     if not isinstance(result, Tensor) or result.dtype is not torch.bool:
         return
     for tensor in tensors:
@@ -228,7 +228,7 @@ def _absorb(values: Values, element: bool, tensors: Sequence[Tensor], result: An
 
 
 def choose(values: Values, rule: PropagationRule, args: Any, kwargs: Any, result: Any) -> None:
-    """Assume the values of the results of a call on unknown values, if its operator is a choice."""
+    """Assume the result values of a call on unknown values, if its operator has such a rule (``choice``)."""
     if rule.choice is not None:
         _put_all(values, rule.choice(rule.bind(args, kwargs), result))
 
@@ -353,23 +353,23 @@ def _read(value: Any, readings: Mapping[int, Any]) -> Any:
 # Results that do not depend on operand values
 #
 # Some follow from shapes alone (``zeros_like``). The others are assumed: a choice over scores (``topk``, ``argmax``,
-# ``sort``, ``multinomial``) returns indices that spread evenly over the axis, so that every expert of a mixture of
-# experts gets the same number of tokens, as nearly as possible. Such results are flagged, and what follows from them is
-# flagged too. An assumption is noted if a flagged value decides something.
+# ``sort``, ``multinomial``) returns indices that spread evenly over the axis, so that experts get equal numbers of
+# tokens, as nearly as possible. Such results, and values derived from them, are flagged. An assumption is reported if a
+# flagged value decides something.
 
 
 BALANCED, FINITE, UNSHUFFLED = 1, 2, 4
 """Flags of values that rest on an assumption."""
 
 TOO_LARGE, DRAWN = 8, 16
-"""Flags of values that are unknown as there are too many of them, or as they are random, and of what follows."""
+"""Flags of values that are unknown because of their number or because they are random, and of derived values."""
 
 ASSUMPTIONS: Mapping[int, str] = {
     BALANCED: "a choice over scores without data (topk, argmax, sort) was taken as spread evenly",
     FINITE: "numbers without data were taken as finite",
     UNSHUFFLED: "a random permutation was taken to keep the order",
 }
-"""What each flag says."""
+"""The assumption of each flag."""
 
 
 def assumptions_of(flags: int) -> Iterable[str]:
@@ -383,7 +383,7 @@ class ShapeResult(NamedTuple):
     Attributes:
         tensor: the meta tensor.
         compute: returns its values on the CPU.
-        flag: what they rest on; 0: nothing.
+        flag: the assumption behind them; 0: none.
     """
 
     tensor: Tensor
@@ -398,8 +398,8 @@ ShapeRule: TypeAlias = Callable[[Mapping[str, Any], Any], Iterable[ShapeResult]]
 def spread(shape: torch.Size, dim: int, size: int, step: int = 1) -> Tensor:
     """Return indices below ``size`` for a tensor of ``shape``: in its n-th row, they count up from ``n * step``.
 
-    Rows lie along ``dim``, and count over all other axes. With ``step`` elements in a row, any number of rows chooses
-    every index equally often, or once more or less.
+    Rows lie along ``dim``, and are numbered over all other axes. With ``step`` elements per row, any number of rows
+    contains every index equally often, to within one.
     """
     if not shape:
         return torch.zeros((), dtype=torch.int64)
@@ -422,7 +422,7 @@ def _filled_with(arguments: Mapping[str, Any], result: Tensor) -> Iterable[Shape
 
 
 def _if_integers(rule: ShapeRule) -> ShapeRule:
-    # Uninitialized floats decide nothing; integers may be sizes.
+    # Nothing depends on uninitialized floats; integers may be sizes.
     return lambda arguments, result: () if result.is_floating_point() else rule(arguments, result)
 
 
@@ -461,7 +461,7 @@ def _one_of_each_row(rows: torch.Size, dim: int, size: int, shape: torch.Size) -
 
 
 def _bincount(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
-    # The counts are even among the numbers that the caller asked for; nothing is known of others.
+    # Counts are even among the requested bins; others are unknown.
     bins, total = result.numel(), arguments["self"].numel()
     if arguments["minlength"] < bins or arguments["weights"] is not None:
         return []
@@ -507,13 +507,13 @@ CONSTANTS: Mapping[str, ShapeRule] = {
         _if_integers(_filled(0)),
     ),
 }
-"""Results that follow from shapes, whatever the operands hold, by operator. Uninitialized integers are zeros."""
+"""Results that follow from shapes, by operator. Uninitialized integers are zeros."""
 
 ABSORBING: Mapping[str, bool] = {
     **dict.fromkeys(("aten::bitwise_and", "aten::logical_and", "aten::__and__"), False),
     **dict.fromkeys(("aten::bitwise_or", "aten::logical_or", "aten::__or__"), True),
 }
-"""The element of a bool operand that decides the result, whatever the other one is."""
+"""The element of a bool operand that determines the result, whatever the other operand is."""
 
 CHOICES: Mapping[str, ShapeRule] = {
     "aten::topk": _topk,
@@ -539,7 +539,7 @@ def allowed_pairs(values: Values, args: Mapping[str, Any]) -> int | None:
     """Return the pairs over all heads and samples; None if they are unknown.
 
     Args:
-        values: what is known of the values of meta tensors.
+        values: the known values of meta tensors.
         args: the arguments of an operator of attention, by name.
     """
     query, key = args.get("query"), args.get("key")
@@ -562,7 +562,7 @@ def allowed_pairs(values: Values, args: Mapping[str, Any]) -> int | None:
 
 
 def _without_repeats(tensor: Tensor) -> Tensor:
-    # One of the samples or heads that share the elements of an expanded mask.
+    # One sample or head of those that share the elements of an expanded mask.
     steps = zip(tensor.shape, tensor.stride(), strict=True)
     return tensor[tuple(slice(0, 1) if step == 0 and size > 1 else slice(None) for size, step in steps)]
 
@@ -571,14 +571,14 @@ MASKING = frozenset(("aten::add", "aten::add_", "aten::masked_fill", "aten::mask
 """Operators by which models mask scores before a softmax."""
 
 _MASKED = -1e4
-"""Scores below have no weight: of 16-bit masks, or minus infinity."""
+"""Scores at or below this value have no weight: minus infinity, or the usual value of 16-bit masks."""
 
 
 class MaskedScores:
-    """Counts the scores that masks exclude, each mask once.
+    """A counter of scores that masks exclude, each mask once.
 
     Args:
-        values: what is known of the values of meta tensors.
+        values: the known values of meta tensors.
     """
 
     def __init__(self, values: Values) -> None:
@@ -586,7 +586,7 @@ class MaskedScores:
         self._counted: dict[tuple[Any, ...], tuple[Tensor, int]] = {}
 
     def of(self, native: str, args: Mapping[str, Any], scores: Tensor) -> int:
-        """Return how many elements of ``scores`` an operator masks; 0 if it does not, or if the mask is unknown.
+        """Return the number of elements of ``scores`` that an operator masks; 0 if the mask is unknown.
 
         Args:
             native: the operator, of :data:`MASKING`.
@@ -635,7 +635,7 @@ def pairs_in_blocks(values: Values, mask: Sequence[Any], rows: int) -> int | Non
     """Return the pairs in the blocks that a block mask of ``flex_attention`` computes; None if they are unknown.
 
     Args:
-        values: what is known of the values of meta tensors.
+        values: the known values of meta tensors.
         mask: the mask as the operator takes it: lengths, numbers and indices of blocks, and their sizes.
         rows: the queries over all heads and samples.
     """

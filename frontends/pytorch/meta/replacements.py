@@ -1,8 +1,8 @@
 """Operators that the meta device computes otherwise than a CPU, or not at all.
 
-Recurrent layers and attention: on the meta device PyTorch decomposes ``lstm``, ``gru`` and
-``scaled_dot_product_attention``; a CPU runs other operators with other memory. These replacements run the CPU's. Below
-them, the results of operators without a kernel on the meta device.
+On the meta device PyTorch decomposes ``lstm``, ``gru`` and ``scaled_dot_product_attention``; a CPU runs other operators
+with other memory. The replacements here run the operators of a CPU. Below them are the results of operators without a
+kernel on the meta device.
 """
 
 from __future__ import annotations
@@ -115,9 +115,9 @@ def lstm_layer_backward(
 def workspace_size(steps: int, batch: int, features: int, hidden: int) -> int:
     """Return the bytes that oneDNN keeps of an LSTM layer for its backward pass.
 
-    These are the gates and hidden states of all steps, and five arrays with the states of two layers at every step and
-    before the first; each begins at a new page. The sizes were found by measuring oneDNN 3.12 on a CPU with AVX2, where
-    they are exact.
+    The workspace has the gates and hidden states of all steps, and five arrays with the states of two layers at every
+    step and before the first; each array begins at a new page. The sizes are from measurements of oneDNN 3.12 on a CPU
+    with AVX2, where they are exact.
     """
     states = 2 * (steps + 1) * batch
     sizes = (
@@ -139,7 +139,7 @@ def _row(length: int) -> int:
 #
 # A CPU multiplies the inputs of all time steps by their weights at once, before the first step. On the meta device,
 # PyTorch does so in every step, with other operators and other memory. The functions follow
-# ``aten/src/ATen/native/RNN.cpp`` of PyTorch, also in what lives how long.
+# ``aten/src/ATen/native/RNN.cpp`` of PyTorch, including the lifetimes of tensors.
 
 
 Cell: TypeAlias = "Callable[[Tensor, Tensor, Sequence[Tensor]], Tensor]"
@@ -191,7 +191,7 @@ def _two_directions(
     return torch.cat((y, torch.stack(back[::-1], 0)), -1), [states[-1], back[-1]]
 
 
-def stand_in(cell: Cell) -> Callable[..., tuple[Tensor, Tensor] | None]:
+def replacement_of(cell: Cell) -> Callable[..., tuple[Tensor, Tensor] | None]:
     """Return the function that runs layers of a cell."""
 
     def layers(
@@ -232,7 +232,11 @@ def _fit(x: Tensor, hx: Tensor, params: Sequence[Tensor]) -> bool:
     return bool(x.shape[2] == params[0].shape[1] and hx.shape[2] == params[1].shape[1] and same_dtype)
 
 
-STAND_INS = {"aten::gru": stand_in(_gru), "aten::rnn_tanh": stand_in(_tanh), "aten::rnn_relu": stand_in(_relu)}
+CPU_REPLACEMENTS = {
+    "aten::gru": replacement_of(_gru),
+    "aten::rnn_tanh": replacement_of(_tanh),
+    "aten::rnn_relu": replacement_of(_relu),
+}
 """The functions by the name of the operator."""
 
 
@@ -246,9 +250,9 @@ SDPA_NAME = "aten::scaled_dot_product_attention"
 
 
 def is_allowed() -> bool:
-    """Return whether ``sdpa_kernel`` leaves the fused kernel to a CPU.
+    """Return whether ``sdpa_kernel`` allows the fused kernel of a CPU.
 
-    Without any kernel that a CPU has, the program is written for a device that has one of the others, all fused.
+    If it allows no kernel of a CPU, the program is written for another device, whose kernels are all fused.
     """
     # The flags of CUDA hold for a CPU, too.
     return torch.backends.cuda.flash_sdp_enabled() or not torch.backends.cuda.math_sdp_enabled()

@@ -1,8 +1,8 @@
-"""Values of meta tensors, as far as they are known.
+"""Known values of meta tensors.
 
-They are kept by storage, so that views, ``detach`` and aliases need no rule: a tensor reads its values where its shape,
-strides and offset lie in the contents of its storage, and an in-place operator changes them for all of its views. The
-last section computes data-dependent operators on known values.
+They are stored by storage, so that views, ``detach`` and aliases need no rule: a tensor reads the contents of its
+storage by shape, strides and offset, and an in-place operator changes them for all views. The last section computes
+data-dependent operators on known values.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ MAX_BYTES = 8 * MOST_VALUES
 """Maximum bytes of a storage with known contents."""
 
 MOST_IN_MASK = 2**27
-"""The values of larger tensors are kept if masks of attention are wanted: 11,585 tokens by as many."""
+"""The maximum number of elements with known values if masks of attention are needed: 11,585 tokens squared."""
 
 _limits = [MOST_VALUES]
-"""The maximum number of elements of a tensor with known values, last; one more for every run that wants masks."""
+"""A stack: its last item is the maximum number of elements of a tensor with known values."""
 
 
 @contextmanager
@@ -45,7 +45,7 @@ FLOATS = frozenset((torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def is_small(tensor: Tensor) -> bool:
-    """Return whether the values of a tensor would be kept, if they were known."""
+    """Return whether a tensor is small enough to keep its values."""
     n_elements: int = tensor.numel()
     dtype = tensor.dtype
     return n_elements <= _limits[-1] and (dtype in INTEGERS or dtype in FLOATS)
@@ -72,8 +72,8 @@ class Values:
 
     Attributes:
         by_address: a weak reference to a storage and its contents, by the address of the storage.
-        missed: tensors of the model whose values were needed, but which it has on the meta device.
-        has_unknown_data: whether there are tensors with data that are not those of a run.
+        missed: tensors of the model whose values were needed, but which are on the meta device.
+        has_unknown_data: whether some tensors have data that differ from a run.
     """
 
     has_unknown_data: bool
@@ -129,7 +129,7 @@ class Values:
 
         Args:
             tensor: the tensor.
-            flags: what is known of them; see :mod:`.follow`.
+            flags: the flags of their values; see :mod:`.propagate_values`.
         """
         self.has_unknown_data = True
         self.put(tensor, Contents(lambda: None, flags))
@@ -146,11 +146,11 @@ class Values:
         self.by_address.pop(tensor.untyped_storage()._cdata, None)
 
     def give(self, tensor: Tensor, data: Tensor) -> None:
-        """Set the values of a new meta tensor to the data of a tensor of the same shape, strides and dtype."""
+        """Set the values of a new meta tensor from a tensor of the same shape, strides and dtype."""
         self.put(tensor, Contents(partial(_elements_of, data)))
 
     def give_storage(self, storage: UntypedStorage, data: UntypedStorage) -> None:
-        """Set the contents of a meta storage to the data of a storage of the same size."""
+        """Set the contents of a meta storage from a storage of the same size."""
         self._put(storage, Contents(data.cpu))
 
     def miss(self, storage: UntypedStorage, original: Tensor) -> None:
@@ -162,9 +162,9 @@ class Values:
         self._put(storage, Contents(no_contents))
 
     def reading(self, tensor: Tensor) -> Reading | None:
-        """Return a tensor as an argument of an operator that may run later; None if its values are unknown.
+        """Return a tensor as an argument of a deferred operator; None if its values are unknown.
 
-        The values of a small tensor with data, which a model made for itself, are those that it has now.
+        A small tensor with data, which the model made, is read now.
         """
         if type(tensor) not in PLAIN or tensor.layout is not torch.strided:
             return None
@@ -206,16 +206,16 @@ def _elements_of(data: Tensor) -> UntypedStorage:
 
 # Contents: the bytes of a meta storage, computed lazily on the CPU
 #
-# Nothing is computed while a model runs. Each operator on known values is kept with its arguments, and runs only if a
-# later operator needs the values themselves (the number of an ``if``, the size of a ``nonzero``). Contents never
-# change: an in-place operator gives its storage new contents, which are computed from a copy of the former ones.
+# Nothing is computed while a model runs. Each operator on known values is deferred with its arguments, and runs only if
+# values are read (the condition of an ``if``, the size of a ``nonzero``). Contents are immutable: an in-place operator
+# gives its storage new contents, computed from a copy of the old ones.
 
 
 Layout: TypeAlias = "tuple[torch.Size, tuple[int, ...], torch.dtype]"
 """Shape, strides and dtype of a tensor that starts at the beginning of its storage."""
 
 MAX_DEPTH = 16  # computing recurses through waiting calls
-"""How many operators may wait for one another; contents that depend on more are computed at once."""
+"""The maximum depth of deferred operators; deeper contents are computed at once."""
 
 CPU = torch.device("cpu")
 
@@ -231,9 +231,9 @@ class Contents:
     """The bytes of a storage.
 
     Args:
-        compute: returns them, or None if they turn out to be unknown; called at most once.
-        assumptions: what they rest on, as bits; see :mod:`.follow`.
-        depth: how many operators wait for one another.
+        compute: returns the bytes, or None if they turn out to be unknown; called at most once.
+        assumptions: the assumptions behind them, as flags; see :mod:`.propagate_values`.
+        depth: the depth of deferred operators.
     """
 
     assumptions: int
@@ -248,7 +248,7 @@ class Contents:
         self.depth = depth
 
     def storage(self) -> UntypedStorage | None:
-        """Return a storage on the CPU that holds them, which must not be written to; None if they are unknown."""
+        """Return a CPU storage with the bytes, which must not be written to; None if they are unknown."""
         if self._compute is not None:
             compute, self._compute = self._compute, None
             self._storage = compute()
@@ -257,7 +257,7 @@ class Contents:
 
 
 class Reading(NamedTuple):
-    """A tensor with known values, as an argument of an operator that has not run yet."""
+    """A tensor with known values, as an argument of a deferred operator."""
 
     contents: Contents
     dtype: torch.dtype
@@ -271,7 +271,7 @@ class Reading(NamedTuple):
 
 
 def without_capture() -> ExitStack:
-    """Return a context in which operators run on the CPU as if nothing was captured."""
+    """Return a context in which operators run on the CPU uncaptured."""
     stack = ExitStack()
     stack.enter_context(torch._C._ExcludeDispatchKeyGuard(_CAPTURED))
     stack.enter_context(torch._C._DisableFuncTorch())
@@ -299,14 +299,14 @@ class UnknownValueError(Exception):
 
 
 class WaitingCall:
-    """An operator call that runs when one of its results is read.
+    """A deferred operator call, which runs when one of its results is read.
 
     Args:
         func: the operator.
         args: its positional arguments, with a :class:`Reading` for each tensor.
         kwargs: its keyword arguments, likewise.
-        results: layouts of the tensors that it returns; None: not needed.
-        written: the contents of the storages that it writes to, before the call. New contents take their place.
+        results: layouts of the tensors that it returns; None if not needed.
+        written: the contents, before the call, of the storages that it writes to.
     """
 
     def __init__(
@@ -321,7 +321,7 @@ class WaitingCall:
         self._storages: Sequence[UntypedStorage | None] = [None] * (len(results) + len(written))
 
     def storage(self, index: int) -> UntypedStorage | None:
-        """Return the storage of a result, or, numbered after the results, the new one of a storage written to."""
+        """Return the storage of a result or, with indices after the results, of a written storage."""
         if self._call is not None:
             call, self._call = self._call, None
             with without_capture(), suppress(*UNKNOWN):
@@ -330,7 +330,7 @@ class WaitingCall:
 
 
 UNKNOWN = (UnknownValueError, RuntimeError, ValueError, TypeError, IndexError, ArithmeticError)
-"""How an operator fails whose arguments are unknown, or which the CPU does not support for their dtypes."""
+"""The errors of an operator whose arguments are unknown, or whose dtypes the CPU does not support."""
 
 
 def run_on_data(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -382,7 +382,7 @@ def _filled(value: Any, copies: Mapping[int, UntypedStorage]) -> Any:
 META = torch.device("meta")
 
 PLAIN = frozenset((Tensor, Parameter))
-"""The types of ordinary tensors; every other type is a subclass with a behavior of its own."""
+"""The types of ordinary tensors; other subclasses have their own behavior."""
 
 NUMBERS = frozenset((int, float, bool, complex))
 
@@ -474,9 +474,9 @@ def broadcasts(shape: Sequence[int], to: Sequence[int]) -> bool:
 
 
 KnownResult: TypeAlias = "Callable[..., tuple[Any, int] | None]"
-"""Returns the result of a call and the assumptions behind the values that decided it; None if these are unknown.
+"""Returns the result of a call and the assumptions behind it; None if the values that determine it are unknown.
 
-The arguments are the known values, the operator, and those of the call.
+The arguments are the known values, the operator, and the arguments of the call.
 """
 
 _COMPUTED = """

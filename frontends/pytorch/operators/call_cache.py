@@ -304,7 +304,7 @@ def _extend(key: list[Any], value: Any, kind: type, tensors: list[Tensor]) -> No
 # Checks of operands that PyTorch leaves out on the meta device: shapes, then dtypes, then moves between devices.
 
 Check: TypeAlias = "Callable[[Arguments], str | None]"
-"""Returns what a run would refuse in the arguments of a call; None if it would accept them."""
+"""Returns the problem for which a run would reject the arguments of a call; None if it would accept them."""
 
 MAX_CATEGORIES = 2**24
 """The maximum number of categories that PyTorch draws samples from."""
@@ -315,7 +315,7 @@ class OperandShapeError(RuntimeError):
 
     Args:
         operator: the name of the operator in reports.
-        problem: what a run would refuse.
+        problem: the reason for which a run would reject the call.
     """
 
     def __init__(self, operator: str, problem: str) -> None:
@@ -576,7 +576,7 @@ SHAPE_CHECKS: Mapping[str, Check] = {
     "aten::multinomial": _multinomial,
     "aten::bucketize": _bucketize,
 }
-"""Checks by operator, of what PyTorch does not check on the meta device too."""
+"""Checks by operator, which PyTorch lacks on the meta device."""
 
 DEPEND_ON_ASSUMPTIONS = frozenset(
     f"aten::{name}"
@@ -585,7 +585,7 @@ DEPEND_ON_ASSUMPTIONS = frozenset(
         *("index_put", "index_add", "index_copy", "put", "select_scatter", "slice_scatter", "diagonal_scatter"),
     )
 )
-"""Operators whose operands often have as many rows as were chosen by data."""
+"""Operators whose operands often have a data-dependent number of rows."""
 
 
 # Operands that must share a dtype

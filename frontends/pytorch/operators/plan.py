@@ -55,17 +55,17 @@ class OperatorPlan:
         is_clone: whether it is ``aten::clone``, by which autograd copies a saved tensor before an in-place operator.
         is_control_flow: whether its arguments are functions, which are run and recorded in its place.
         decompose: whether the operators it consists of are recorded in its place.
-        assumed_result: returns the result on meta tensors if it depends on data, and what is assumed.
+        assumed_result: returns the result on meta tensors if it depends on data, and the assumption.
         known_result: returns the result on meta tensors if it depends on data that is known, or None.
         fast_kernel: returns the result on meta tensors without the kernel, or None.
         has_varying_shapes: whether the shapes of its outputs depend on data, so that no call repeats another.
-        saves_for_backward: whether it keeps something for its backward pass beside its outputs.
+        saves_for_backward: whether it saves tensors for its backward pass besides its outputs.
         replay_rule: decides how the result of a call can be repeated; see :func:`replay_rule`.
         follow_rule: finds the values of its results from those of its operands; None for a higher-order operator.
         arguments: name and default of its arguments, in order.
         written: positions and names of the arguments it writes to.
-        returns_written: whether its results are the arguments it writes to, not what it returns.
-        has_packed_weight: whether it takes a weight that PyTorch has packed into an object.
+        returns_written: whether its results are the arguments that it writes to, not its return values.
+        has_packed_weight: whether an operand is a weight that PyTorch packed into an object.
     """
 
     decompose: bool
@@ -283,7 +283,7 @@ class RefusedCalls:
         self._text = ""
 
     def note(self, error: BaseException, plan: OperatorPlan, args: Any, kwargs: Any) -> None:
-        """Note that a call raised ``error``."""
+        """Record that a call raised ``error``."""
         self._error = error
         self._text = _described(plan, args, kwargs)
 
@@ -468,7 +468,7 @@ FLEX = "flex_attention"
 FLEX_ARGUMENTS = ("query", "key", "value", "score_mod", "block_mask", "scale")
 
 FLEX_ROW = "aten::scaled_dot_product_attention"
-"""The operator whose row it is translated by."""
+"""The operator whose row translates it."""
 
 FLEX_ASSUMPTION = "flex_attention is costed as attention between all pairs, without its score and mask functions"
 
@@ -611,7 +611,7 @@ may be needed, and computes the vectors as well, by another algorithm with other
 """
 
 KERNELS_OF_CPU = frozenset((*WITHOUT_GRADIENT, "mish_backward", "native_channel_shuffle"))
-"""The members of :data:`COMPOSITES` that run others on the meta device, whose results a CPU never holds."""
+"""The members of :data:`COMPOSITES` that run inner operators on the meta device whose results a CPU never allocates."""
 
 _RECURRENT = (f"aten::{name}{cell}" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell"))
 
@@ -837,10 +837,10 @@ WRITTEN = {
     "barrier": "",
     "monitored_barrier_": "",
 }
-"""The argument that an operator of a process group writes to; their schemas do not say so."""
+"""The argument that a process-group operator writes to, which its schema does not declare."""
 
 _MESH = "mesh_"
-"""The beginning of the descriptions of groups along a dimension of a mesh; the name of the dimension follows."""
+"""The prefix of the descriptions of groups along a dimension of a mesh, before the name of the dimension."""
 
 
 def written_argument(name: str) -> str | None:

@@ -72,7 +72,7 @@ def distributed(
         mesh: number of processes along each dimension, by name.
         plan: distributes it.
         rank: which process this one is.
-        recorder: receives the mesh, and how many parameters this process holds.
+        recorder: receives the mesh, and the number of parameters of this process.
 
     Raises:
         CostError: if the plan returns no module; see also :func:`simulated_mesh`.
@@ -313,10 +313,10 @@ class _Torch:
 
 
 def shard_on_meta(stack: ExitStack) -> None:
-    """Let ``fully_shard`` run on the meta device until ``stack`` is closed."""
+    """Make ``fully_shard`` run on the meta device until ``stack`` is closed."""
     parts = _modules()
     if not parts:
-        return  # this version keeps it elsewhere: it refuses meta tensors, and says so
+        return  # this version has it elsewhere: it rejects meta tensors with an error
     for part in parts:
         if hasattr(part, "_get_device_from_mesh"):
             replace(stack, part, "_get_device_from_mesh", lambda mesh: META)
@@ -350,7 +350,7 @@ def check_supported(module: object) -> None:
 
 
 def reduce_in_simulation(stack: ExitStack) -> None:
-    """Let ``DistributedDataParallel`` run without other processes until ``stack`` is closed.
+    """Make ``DistributedDataParallel`` run without other processes until ``stack`` is closed.
 
     Its constructor compares the shapes of all processes and copies parameters from the first, which is not part of a
     step: both are left out. Its default all-reduce expects the tensor back, which a simulated group does not return: it
@@ -443,7 +443,7 @@ GRADIENTS = "of_gradients"
 
 
 def run_stages_alone(stack: ExitStack) -> None:
-    """Let a stage of a pipeline run without its neighbors until ``stack`` is closed.
+    """Make a stage of a pipeline run without its neighbors until ``stack`` is closed.
 
     Before its first step a stage exchanges a message with each neighbor, and votes with all others, or asks its
     neighbors, whether every stage knows the shapes of what it receives and sends. These messages are left out, because

@@ -1,4 +1,4 @@
-"""Plans by name or by their parts: how people usually distribute a model that comes without a plan.
+"""Plans by name or by their parts: common ways to distribute a model that has no plan.
 
 Blocks are sharded, split by the model's ``tp_plan``, or share a sequence; experts are divided over processes.
 """
@@ -281,7 +281,7 @@ def experts_of(model: Module) -> dict[str, Module]:
 def divide_experts(model: Module, mesh: Any) -> None:
     """Leave each process along a dimension of a mesh its part of the experts, and exchange rows before and after them.
 
-    Every expert is taken to receive the same number of rows.
+    Every expert is assumed to receive the same number of rows.
 
     Args:
         model: the copy of a model.
@@ -365,7 +365,7 @@ _TOKENS = -2
 
 
 def share_sequence(blocks: Iterable[Module], group: Any) -> None:
-    """Let attention in the blocks of a model read the keys and values of all processes of a group.
+    """Make attention in the blocks of a model read the keys and values of all processes of a group.
 
     The blocks then run on a part of the tokens. ``scaled_dot_product_attention`` gathers keys and values, as in Llama 3
     (arXiv:2407.21783, section 3.3.2); a ring sends the same bytes. Causal attention is balanced: each process has its
@@ -405,7 +405,7 @@ def _attention(
     is_causal: bool = False,
     **options: Any,
 ) -> Tensor:
-    # Of a mask, the columns of all keys are taken to be like the local ones.
+    # The mask columns of remote keys are assumed to equal the local ones.
     n, own = group.size(), key.shape[_TOKENS]
     keys, values = (_of_all(each, group) for each in (key, value))
     if not is_causal:

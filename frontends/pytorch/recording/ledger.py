@@ -1,8 +1,8 @@
 """The memory ledger of one capture: every block of memory, from before the run until after it.
 
-:class:`StorageLedger` gives blocks their kinds and names, :class:`LiveMemory` sees storages allocated and freed. Frames
-repeat the memory inside replayed composite operators. Weak references to storages replace any model of autograd. The
-module calls of the capture are the last section.
+:class:`StorageLedger` gives blocks their kinds and names; :class:`LiveMemory` tracks storages from allocation to free,
+by weak references, so no model of autograd is needed. Frames repeat the memory inside replayed composite operators. The
+last section has the module calls of the capture.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class StorageLedger:
 
     Args:
         identities: the ids of the storages of recorded calls.
-        n_calls: returns how many calls were recorded so far.
+        n_calls: returns the number of recorded calls.
 
     Attributes:
-        paused: whether nothing is watched, because what runs would not run without the capture.
-        adding_in_place: whether a composite operator runs that adds in place, but not inside a dispatch mode.
+        paused: whether nothing is watched, because the running code exists only for the capture.
+        adding_in_place: whether a composite operator is running that adds in place, except inside a dispatch mode.
     """
 
     paused: Flag
@@ -88,7 +88,7 @@ class StorageLedger:
 
         Args:
             value: a module, an optimizer, a tensor, or a list, tuple or dict of these.
-            kind: the kind of the tensors; default: parameter, buffer, state of an optimizer or input, whichever it is.
+            kind: the kind of the tensors; default: parameter, buffer, optimizer state or input, as found.
             name: the name of a tensor.
         """
         if isinstance(value, Tensor):
@@ -130,7 +130,7 @@ class StorageLedger:
         return found[1] if found is not None and found[0]() is tensor else ""
 
     def watch_operand(self, tensor: Tensor) -> None:
-        """Register an operand that is not the result of an operator of the run: it lived before the run."""
+        """Register an operand that no operator of the run made: it lived before the run."""
         if self.paused.is_set:
             return
         storage = storage_of(tensor)
@@ -223,7 +223,7 @@ class StorageLedger:
     def see_size(self, storage: UntypedStorage, was_empty: bool) -> None:
         """Register the size of a storage that code resized.
 
-        One that was empty before the run, such as that of a parameter that sharded training gathers, begins now.
+        A storage that was empty before the run, such as a parameter that sharded training gathers, begins now.
         """
         watch, nbytes = self._memory.watch_of(storage), storage.nbytes()
         if self.paused.is_set:
@@ -260,7 +260,7 @@ class StorageLedger:
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Context manager: a CPU computes this in one kernel, so that blocks freed inside are not counted."""
+        """Context manager: a CPU runs this as one kernel, so blocks freed inside are not counted."""
         mark = self.begin_composite()
         try:
             yield
@@ -270,7 +270,7 @@ class StorageLedger:
     # Kinds
 
     def count_as(self, tensor: Tensor, nbytes: int) -> None:
-        """Count the memory of a tensor as ``nbytes``: in a run it is an expanded view of fewer elements."""
+        """Count the memory of a tensor as ``nbytes``: in a run it is an expanded view with fewer elements."""
         block = self._memory.block_of(tensor.untyped_storage())
         if block is not None:
             block.nbytes = nbytes
@@ -311,7 +311,7 @@ class StorageLedger:
         (self._approximations if is_approximation else self._notes)[note] = None
 
     def close(self) -> None:
-        """Keep the result only; nothing is watched any more."""
+        """Stop watching; keep only the result."""
         self._result = self.result()
         self.paused.is_set = True
         self._memory.clear()
@@ -335,7 +335,7 @@ class StorageLedger:
 
 # Frames: the memory inside composite operators
 #
-# A replayed call runs none of the operators inside: the events of the first call, its frame, happen again.
+# A replayed call runs no inner operator: the events of the first call (its frame) are repeated.
 
 
 _NO_DEVICE = torch.device("meta")
@@ -365,8 +365,8 @@ def composite_events_of(memory: LiveMemory, mark: int, result: Any) -> tuple[Fra
 
     Args:
         memory: the memory of the run.
-        mark: how many events there were before the operator.
-        result: what it returned.
+        mark: the number of events before the operator.
+        result: its result.
     """
     if memory.sum is not None:
         return None
@@ -420,17 +420,17 @@ def forget_inner(memory: LiveMemory, mark: int) -> None:
 
 # Storages: when the memory behind tensors is allocated, resized and freed
 #
-# A weak reference watches every storage that an operator returns. Meta tensors die by reference count exactly as
-# tensors with data do, so that saved tensors, gradients and optimizer states live as long as they really would.
+# A weak reference watches every storage that an operator returns. Meta tensors die by reference count, exactly as
+# tensors with data, so saved tensors, gradients and optimizer states have their real lifetimes.
 
 
 class Sum(NamedTuple):
-    """A sum that may take the place of its first operand; it is allocated only if the operand lives on.
+    """A sum that may overwrite its first operand; it is allocated only if the operand stays alive.
 
     Attributes:
         watch: its watch.
         operand: the number of the block of the operand.
-        event: the event of its allocation, which is not among the others yet, and the position where it belongs.
+        event: the pending event of its allocation, and the position at which to insert it.
     """
 
     watch: Watch
@@ -444,10 +444,10 @@ class LiveMemory:
 
     Args:
         storage_at: returns the id of the storage object at an address; 0 for none.
-        n_calls: returns how many calls were recorded so far.
+        n_calls: returns the number of recorded calls.
 
     Attributes:
-        blocks: all blocks by number; None for one that turned out to be none.
+        blocks: all blocks by number; None for a discarded block.
         events: for each event the number of calls before it, and the numbers of the blocks that end and begin, or -1.
         resized: the watches of storages whose size changed, and of those that were empty before the run.
         sum: the last sum, until it is known whether it is made in place.
@@ -466,7 +466,7 @@ class LiveMemory:
         """Register the memory of a result of an operator with these operands.
 
         Returns:
-            The operand that has the same memory, if that was never seen before.
+            The operand with the same memory, if that memory was not known before.
         """
         storage = tensor.untyped_storage()
         address = storage._cdata
@@ -489,11 +489,11 @@ class LiveMemory:
         return None
 
     def note_birth(self) -> None:
-        """Note that the block that is added next is allocated now."""
+        """Record the allocation of the block that is added next."""
         self.events.append((self._n_calls(), -1, len(self.blocks)))
 
     def note_death(self, number: int) -> None:
-        """Note that a block is freed."""
+        """Record that a block is freed."""
         self.events.append((self._n_calls(), number, -1))
 
     def add(self, tensor: Tensor, storage: UntypedStorage, nbytes: int) -> LiveBlock:
@@ -534,7 +534,7 @@ class LiveMemory:
         return watch if watch is not None and watch() is storage else None
 
     def block_of(self, storage: UntypedStorage) -> LiveBlock | None:
-        """Return the block that a storage is now; None if it is not watched."""
+        """Return the current block of a storage; None if it is not watched."""
         watch = self.watch_of(storage)
         return None if watch is None else self.blocks[watch.number]
 
@@ -553,7 +553,7 @@ class LiveMemory:
             self.note_death(watch.number)
 
     def find_resized(self) -> None:
-        """Register storages that changed their size again: no dispatch mode sees that."""
+        """Register storages that changed their size again, which no dispatch mode sees."""
         for watch in [*self.resized]:
             storage = watch()
             if storage is None:
@@ -585,11 +585,10 @@ class LiveMemory:
     # Sums in place, which PyTorch does not make inside a dispatch mode
 
     def may_add_in_place(self, first: Tensor, result: Tensor) -> None:
-        """Note that a sum may take the place of its first operand, if that is freed before anything else happens.
+        """Record that a sum may overwrite its first operand, if that is freed before the next event.
 
-        Where two gradients of one tensor meet, the engine of autograd adds in place if it holds the last reference to
-        the first. So does ``linear`` with a bias. Inside a dispatch mode, which may return tensors of any type, they
-        never do.
+        To accumulate two gradients, the autograd engine adds in place if it holds the last reference to the first one;
+        ``linear`` adds a bias in place. Inside a dispatch mode, which may return tensors of any type, neither does.
         """
         if not self.events or self.events[-1][2] != len(self.blocks) - 1 or not is_dense(first):
             return
@@ -602,7 +601,7 @@ class LiveMemory:
             self.sum = Sum(watch, old.number, len(self.events) - 1, self.events.pop())
 
     def settle(self) -> None:
-        """Allocate the last sum, if that is open: its first operand lives on."""
+        """Allocate the last sum if it is pending: its first operand stays alive."""
         if self.sum is not None:
             _, _, position, event = self.sum
             self.sum = None
@@ -626,7 +625,7 @@ class LiveMemory:
                 yield i, watch.number
 
     def raw(self) -> tuple[list[Any], list[int], dict[int, int]]:
-        """Return all blocks, the number of calls before every event, and the ids of blocks by that of their storage."""
+        """Return all blocks, the number of calls before every event, and the ids of blocks by storage id."""
         for watch in [*self._watches.values()]:
             self._note_storage(watch)
         events = [*self.events]
@@ -635,7 +634,7 @@ class LiveMemory:
         return [block for block, _ in pairs], [call for call, _, _ in events], storages
 
     def clear(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching."""
         self._watches.clear()
         self.resized.clear()
         self.blocks.clear()
@@ -655,16 +654,16 @@ class Watch(ref[UntypedStorage]):
 
 
 class LiveBlock:
-    """A block while the run lasts.
+    """A block during the run.
 
     Attributes:
-        nbytes: its size; what is counted may be less than its storage has.
-        kind: its kind if that is known already.
+        nbytes: its counted size, which may be less than that of its storage.
+        kind: its kind if it is already known.
         is_base: whether it lived before the run.
         shape, dtype, device: of the first tensor in it.
         name: name of a parameter, buffer or input.
-        storage: storage id of the operands of recorded calls that are in it; 0 for none.
-        earlier: storage id of what was at the same address before.
+        storage: storage id of the operands of recorded calls in it; 0 for none.
+        earlier: storage id of the previous storage at the same address.
         first: the first block of its storage, if that changed its size.
         with_gradient: whether gradients were recorded when it was made.
     """
@@ -690,12 +689,12 @@ class LiveBlock:
         self.with_gradient = _grad_enabled()
 
     def describe(self, tensor: Tensor) -> None:
-        """Take shape and dtype of the first tensor in a block that began without one."""
+        """Set shape and dtype from the first tensor in a block that began without one."""
         if self.dtype is torch.uint8 and tuple(self.shape) == (self.nbytes,):
             self.shape, self.dtype = tensor.shape, tensor.dtype
 
     def resized(self, nbytes: int) -> LiveBlock:
-        """Return the block that begins when the storage of this one changes its size."""
+        """Return the next block of a storage that changes its size."""
         new = LiveBlock(nbytes, self.shape, self.dtype, self.device, self.earlier)
         new.kind, new.name, new.storage, new.with_gradient = self.kind, self.name, self.storage, self.with_gradient
         new.first = self.first or self
@@ -751,7 +750,7 @@ PARTS = {
     torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
     torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
 }
-"""The methods that return the tensors of which a sparse tensor consists, by its layout."""
+"""The methods that return the component tensors of a sparse tensor, by layout."""
 
 
 def parts_of(tensor: Tensor) -> Sequence[Tensor] | None:
@@ -830,7 +829,7 @@ class ModuleCalls:
         return number
 
     def resume(self, number: int) -> None:
-        """Note that a call that ended goes on: that of a generator, when its next value is read."""
+        """Resume a call that ended, such as that of a generator when its next value is read."""
         self._open.append(number)
 
     def set_outputs(self, number: int, outputs: Sequence[tuple[int, ...]]) -> None:
@@ -843,7 +842,7 @@ class ModuleCalls:
         self._calls[:] = [each._replace(module=renamed(each.module)) for each in self._calls]
 
     def end(self, number: int) -> None:
-        """Note that a call ended, possibly by an exception."""
+        """End a call, possibly after an exception."""
         self._open.remove(number)
 
 

@@ -42,7 +42,7 @@ _WRAPPING_NOTHING = frozenset((Parameter, type(None)))
 
 
 class _Unnamed(str):
-    # Empty as long as it is the only outermost module, but not the path of a call outside of it
+    # The path of the only outermost module: empty, but distinct from the path of a call outside all modules
     __slots__ = ()
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
@@ -53,8 +53,8 @@ class Root:
     """An outermost module.
 
     Attributes:
-        module: returns it, or None once it is gone.
-        path: its path, which begins those of all modules below it: empty if it is the only one.
+        module: returns it, or None once it was deleted.
+        path: its path, the prefix of all paths below it; empty if it is the only one.
         has_parts: whether it has modules or parameters, so that others may have the same paths.
     """
 
@@ -69,11 +69,11 @@ class Root:
 class ModuleStack:
     """The modules being called in one thread, outermost first, with their paths.
 
-    Paths begin at the outermost module. If there are several of them, they begin with the names of their classes. A
-    module of a model that is called by itself, as in a recomputation, keeps its path.
+    Paths begin at the outermost module. With several outermost modules, they begin with the class name. A module of a
+    model that is called by itself, as in a recomputation, keeps its path.
 
     Args:
-        rename: changes the paths of everything that was recorded.
+        rename: changes the paths of all records.
 
     Attributes:
         root: the outermost module that was called last.
@@ -81,7 +81,7 @@ class ModuleStack:
         path: path of the module running now; ``""`` for a single outermost one and outside any module.
         running: the modules that are running, with their paths, the outermost one first.
         passed: the arguments of the outermost module that is running, or ran last.
-        aliases: paths of modules that several modules share, by which they ran, and the first path of each.
+        aliases: the first path of a shared module, by the other paths under which it ran.
     """
 
     path: str
@@ -107,13 +107,13 @@ class ModuleStack:
         self._wrapped_of: Module | None = None
 
     def lead(self, other: ModuleStack, running: Iterable[tuple[Module, str]]) -> None:
-        """Let another stack go on in another thread, where ``running`` run."""
+        """Continue this stack in another thread, in which ``running`` are the running modules."""
         other.follow(self.root, self.roots, self.aliases, self._paths, self._modules, self._shared)
         other.running = [*running]
         other.path = other.running[-1][1] if other.running else ""
 
     def join(self, other: ModuleStack) -> None:
-        """Go on after another thread, which has ended."""
+        """Take over the state of another thread, which has ended."""
         if other.root is not None and other.root is not self.root:
             other.lead(self, self.running)
 
@@ -126,7 +126,7 @@ class ModuleStack:
         modules: list[Module],
         shared: dict[int, list[str]],
     ) -> None:
-        """Take over what is known of outermost modules."""
+        """Take over the state of outermost modules."""
         self.root, self.roots, self.aliases = root, roots, aliases
         self._paths, self._modules, self._shared = paths, modules, shared
 
@@ -150,13 +150,13 @@ class ModuleStack:
         return self.running[-1][0] if self.running else None
 
     def place(self, module: Module, path: str) -> None:
-        """Give a module that the model does not contain a path, while the outermost module runs."""
+        """Set the path of a module that the model does not contain, while the outermost module runs."""
         self._paths[id(module)] = (module, path)
 
     def enter(self, module: Module, passed: object = ()) -> None:
         """Push a module that is called with the arguments ``passed``.
 
-        A part of the outermost module that was called last may be called later: by an iterator that this returned.
+        A part of the outermost module may still be called after it returned, by an iterator that it returned.
         """
         if not self.running:
             self.passed = passed
@@ -192,7 +192,7 @@ class ModuleStack:
         return found is not None and found() is memory
 
     def parameter_around(self, memory: UntypedStorage) -> Tensor | None:
-        """Return the parameter that wraps a tensor with this storage, as quantized weights do; None if none does."""
+        """Return the parameter that wraps a tensor with this storage, such as a quantized weight; None without one."""
         if self._wrapped_of is not self.root:
             self._wrapped_of = self.root
             self._wrapped = {id(memory): (ref(memory), whole) for memory, whole in _memories_inside(self._modules)}
@@ -206,7 +206,7 @@ class ModuleStack:
     def is_free_weight(self, tensor: Tensor) -> bool:
         """Return whether a leaf tensor that requires a gradient is not a parameter, while a model runs.
 
-        Such are weights that ``torch.func.functional_call`` puts in the place of parameters.
+        ``torch.func.functional_call`` puts such weights in the place of parameters.
         """
         return bool(self.running and tensor.requires_grad and tensor.is_leaf and type(tensor) is Tensor)
 
@@ -222,7 +222,7 @@ class ModuleStack:
         self._use(new, module)
         for old in [*self.roots]:
             part = old.module()
-            if part is not None and self.knows(part):  # it ran alone before the model of which it is a part
+            if part is not None and self.knows(part):  # it ran alone before the model that contains it
                 self._rename_root(old, self._paths[id(part)][1])
                 self.roots.remove(old)
         others = [root for root in self.roots if root.has_parts]
@@ -397,7 +397,7 @@ EXTERNAL, LEARNED, COMPUTED, BUFFER, GIVEN = range(5)
 """Origins of a value: from outside the run, a learned parameter, the result of an operator, a buffer of a module, an
 argument of the model.
 
-A view has the origin of what it is a view of."""
+A view has the origin of its base."""
 
 N_ORIGINS = 5
 
@@ -405,11 +405,11 @@ Identity: TypeAlias = "tuple[ref[Tensor], int, int]"
 """A tensor object, the operand id of the value it holds, and the origin of that value."""
 
 Memory: TypeAlias = "tuple[ref[UntypedStorage] | None, int, int]"
-"""A storage, its id, and the origin of what it holds unless that is a learned parameter."""
+"""A storage, its id, and the origin of its values (other than learned parameters)."""
 
 
 class Modules(Protocol):
-    """The running modules, as far as tensor identities depend on them."""
+    """The part of the module stack on which tensor identities depend."""
 
     def holds(self, memory: UntypedStorage) -> bool:
         """Return whether a storage is that of a buffer."""
@@ -435,9 +435,9 @@ class Identities:
 
     Attributes:
         by_address: the identities of tensor objects, by address.
-        storages: id of the memory behind each value, 0 for a number.
-        parameters: id of the parameter that a value is; other values are missing.
-        has_unmade: whether an integer tensor without data came from nowhere, as PyTorch makes one of a list.
+        storages: the storage id of each value, 0 for a number.
+        parameters: the parameter id of each value that is a parameter.
+        has_unmade: whether an integer tensor without data has no maker, as PyTorch makes one from a list.
     """
 
     storages: dict[int, int]
@@ -465,7 +465,7 @@ class Identities:
         """Ids of the parameters in a memory by offset and size, by the id of the memory."""
 
     def of(self, tensor: Tensor) -> Identity:
-        """Return the identity of an operand; one that was never seen before comes from outside the run."""
+        """Return the identity of an operand; a new one comes from outside the run."""
         found = self.by_address.get(id(tensor))
         if found is not None and found[0]() is tensor:
             return found
@@ -507,13 +507,13 @@ class Identities:
         return self._parameter(tensor, memory) if modules.is_free_weight(tensor) else 0
 
     def limit_inputs(self, tensors: Iterable[Tensor]) -> None:
-        """Take only these tensors as inputs of the model; they must live as long as the run."""
+        """Treat only these tensors as inputs of the model; they must live as long as the run."""
         given = [*tensors]
         self._given = set(map(id, given))
         self._given_memories = {id(x.untyped_storage()) for x in given if x.layout is strided}
 
     def register_created(self, tensor: Tensor) -> None:
-        """Note a tensor that an operator without a call creates, such as ``empty``: it is not an input."""
+        """Register a tensor from an operator without a call, such as ``empty``: it is not an input."""
         self._created[id(tensor)] = ref(tensor)
 
     def _is_given(self, tensor: Tensor) -> bool:
@@ -523,7 +523,7 @@ class Identities:
     def register_result(self, tensor: Tensor) -> Identity:
         """Register a tensor that an operator returned: a new value, in new memory or in that of an operand.
 
-        It runs at every operator, so that it calls no other function for a tensor outside the memory of parameters.
+        It runs for every operator, so it calls no other function for a tensor outside the memory of parameters.
         """
         try:
             storage = tensor.untyped_storage()
@@ -541,7 +541,7 @@ class Identities:
         return identity
 
     def storage_at(self, address: int) -> int:
-        """Return the storage id that was given last to the memory of the storage object at an address; 0 for none."""
+        """Return the last storage id of the storage object at an address; 0 for none."""
         found = self._memories.get(address)
         return 0 if found is None else found[1]
 
@@ -561,15 +561,15 @@ class Identities:
         return (storage for storage in found if storage is not None)
 
     def release(self) -> None:
-        """Release the modules, and with them the model: no tensor is registered any more."""
+        """Release the modules, and with them the model; no tensor is registered afterwards."""
         self._modules, self._holds = None, _holds_nothing
 
     def register_alias(self, alias: Tensor, tensor: Tensor) -> None:
-        """Register a tensor object that holds the value of another one, as ``detach`` returns it."""
+        """Register a tensor object with the value of another one, as ``detach`` returns."""
         _, operand, origin = self.of(tensor)
         self.by_address[id(alias)] = (ref(alias), operand, origin)
 
-    def register_stand_in(self, tensor: Tensor, original: Tensor) -> None:
+    def register_replacement(self, tensor: Tensor, original: Tensor) -> None:
         """Register a tensor that takes the place of another one: it holds the same value in the same memory."""
         self.register_alias(tensor, original)
         storage = tensor.untyped_storage()
@@ -581,7 +581,7 @@ class Identities:
         self.used_as_weights[parameter] = self.sizes[parameter]
 
     def register_shard(self, tensor: Tensor) -> None:
-        """Register the local shard of a distributed parameter as a parameter, which its type does not show."""
+        """Register the local shard of a distributed parameter as a parameter; its type is a plain tensor."""
         _, operand, origin = self.of(tensor)
         if origin != LEARNED:
             self.register_parameter(tensor, operand)
@@ -697,7 +697,7 @@ _ALTERNATIVES: Mapping[Callable[..., Any], tuple[str, ...]] = {
     functional.fractional_max_pool2d_with_indices: _OUTPUT_SIZES,
     functional.fractional_max_pool3d_with_indices: _OUTPUT_SIZES,
 }
-"""The functions that take either of several arguments, and the names of these."""
+"""The functions with alternative arguments, and the names of these."""
 
 _INDEXING = (Tensor.__getitem__, Tensor.__setitem__)
 
@@ -706,18 +706,18 @@ _ENTERED = (
     *(functional.multi_head_attention_forward, functional.local_response_norm, functional.gumbel_softmax),
     *(functional.lp_pool1d, functional.lp_pool2d, functional.lp_pool3d),
 )
-"""Functions that do not count as the function called: those that they call do."""
+"""Wrapper functions: the functions that they call are recorded instead."""
 
 
 class ApiCallTracker(TorchFunctionMode):
-    """Tracks the API call that the code of one thread is making; every thread has one, :func:`spellings`.
+    """The tracker of the API call that a thread is making; :func:`api_call_tracker` returns that of the thread.
 
-    The outermost function counts: ``torch.nn.functional.softmax``, and not ``torch.Tensor.softmax`` inside it. A mode
-    is not active while it handles a function, so that it never sees the functions inside.
+    The outermost function counts: ``torch.nn.functional.softmax``, not ``torch.Tensor.softmax`` inside it. A mode is
+    not active while it handles a function, so it never sees inner functions.
 
     Attributes:
-        is_over: whether nobody listens any more; the mode may still be on the stack of its thread.
-        index: returns the index that a tensor gets instead of another one; None to keep it.
+        is_over: whether no capture needs it any more; it may still be on the mode stack of its thread.
+        index: returns the replacement of an index of a tensor; None to keep indices.
     """
 
     is_over: bool
@@ -732,7 +732,7 @@ class ApiCallTracker(TorchFunctionMode):
         self._is_silent = False
 
     def start(self) -> None:
-        """Push this mode on the mode stack, unless it is there since it was left in another thread."""
+        """Push this mode on the mode stack, unless it is still there because it was left in another thread."""
         self.is_over = False
         if self not in _stack():
             _push(self)
@@ -748,7 +748,7 @@ class ApiCallTracker(TorchFunctionMode):
             _push(mode)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run a function, and note that it is running."""
+        """Run a function, and record it as the running one."""
         special = _SPECIAL.get(id(func))
         if special is not None and not self.is_over:
             twin, alternatives = special
@@ -770,7 +770,7 @@ class ApiCallTracker(TorchFunctionMode):
             self._given = ()
 
     def facts(self) -> tuple[str, tuple[str, ...]]:
-        """Return the name of the function that is running, or "", and which of its alternative arguments were given."""
+        """Return the name of the running function, or "", and its alternative arguments that were passed."""
         if self._function is None:
             return "", ()
         name, method, symbol = spelling_of(self._function)
@@ -787,12 +787,12 @@ class ApiCallTracker(TorchFunctionMode):
 
     @property
     def enabled(self) -> bool:
-        """Whether a function that is called now is noted."""
+        """Whether the next function call is tracked."""
         return self._function is None and not self._is_silent
 
     @contextmanager
     def disabled(self) -> Iterator[None]:
-        """Context manager: do not note functions, which takes time, unless another mode comes first."""
+        """Context manager: do not track functions, to save time, unless another mode comes first."""
         size = _stack_size()
         is_next = size > 0 and _mode_at(size - 1) is self
         if is_next:
@@ -807,7 +807,7 @@ class ApiCallTracker(TorchFunctionMode):
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Context manager: note functions hidden from all other modes, although another function is running."""
+        """Context manager: track functions hidden from all other modes, although another function is running."""
         others = [_pop() for _ in range(_stack_size())]
         before, self._function = self._function, None
         was_silent, self._is_silent = self._is_silent, False
@@ -821,7 +821,7 @@ class ApiCallTracker(TorchFunctionMode):
 
     @contextmanager
     def running(self, function: Any) -> Iterator[None]:
-        """Context manager: note all calls as calls of ``function``."""
+        """Context manager: record all calls as calls of ``function``."""
         before, self._function = self._function, function
         try:
             yield
@@ -839,7 +839,7 @@ class ApiCallTracker(TorchFunctionMode):
 
 class _Thread(threading.local):
     def __init__(self) -> None:
-        self.spellings = ApiCallTracker()
+        self.api_calls = ApiCallTracker()
 
 
 _HANDLER = ApiCallTracker.__torch_function__.__code__
@@ -901,6 +901,6 @@ function of the user may not be hashable."""
 _THREAD = _Thread()
 
 
-def spellings() -> ApiCallTracker:
+def api_call_tracker() -> ApiCallTracker:
     """Return the API call tracker of the running thread."""
-    return _THREAD.spellings
+    return _THREAD.api_calls

@@ -1,8 +1,8 @@
-"""The recording of one thread: every call that ran is shown to the observers, and last to the logs.
+"""The recording of one thread: observers see every finished call.
 
-:meth:`Recording.observe` is the only place where calls are noted. The observers are the known values, the memory
-ledgers and, outside composite operators, the logs of the captures. Sections: assumptions, memory ledgers, the module
-and phase of a call, the log, clocks.
+:meth:`Recording.observe` is the only entry. The observers are, in this order, the known values, the memory ledgers and,
+outside composite operators, the logs of the captures. Sections: assumptions, memory ledgers, the module and phase of a
+call, the log, clocks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from costcore.translate import Native, Translator
 
 from ..meta.branches import CONDITION_IS_FALSE, CONDITION_IS_TRUE, OTHER_SIDE_FAILS, EndlessLoopError
 from ..meta.model_copy import keep_storages
-from ..meta.propagate_values import MASKING, MaskedScores, allowed_pairs, follow
+from ..meta.propagate_values import MASKING, MaskedScores, allowed_pairs, propagate
 from ..meta.values import Values, all_tensors
 from ..naming import Flag
 from ..operators.call_cache import CachedCall, CallTemplate
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from .modules import ApiCallTracker
 
 Observer: TypeAlias = "Callable[[CachedCall, Sequence[Tensor], Any, Any, Any], None]"
-"""Sees a call that ran: what calls with its key share, all tensors among its arguments, its arguments, its result."""
+"""Sees a finished call: its cache entry, all tensors among its arguments, its arguments, and its result."""
 
 _current_node = torch._C._current_autograd_node
 
@@ -74,24 +74,24 @@ class Recording:
 
     Args:
         plans: the plans of operators.
-        values: what is known of the values of meta tensors.
+        values: the known values of meta tensors.
         is_estimate: whether this is an estimate rather than a run.
 
     Attributes:
-        logs: one for every active capture of the thread; captures nest.
+        logs: one log per active capture of the thread; captures nest.
         inside: whether a composite operator is running, whose inner operators are not recorded.
-        records_inside: whether the inner operators are recorded all the same.
+        records_inside: whether its inner operators are recorded anyway.
         has_module_calls: whether any log records the calls of modules.
         ledgers: the memory ledgers of the captures that have one.
         locator: finds module and phase of a call.
         modules: the modules that are running.
-        assumptions: what is assumed about data.
-        measures_time: whether any log wants the duration of calls.
-        counts_pairs: whether any log wants the pairs that masks of attention allow.
-        pairs: those of the call that is recorded next, if they are not in its arguments.
-        reading: the duration of the call that is recorded next; None if it was not measured.
+        assumptions: the assumptions about data.
+        measures_time: whether any log needs the duration of calls.
+        counts_pairs: whether any log needs the pairs that masks of attention allow.
+        pairs: the pairs of the next recorded call, if they are not in its arguments.
+        reading: the duration of the next recorded call; None if it was not measured.
         refused: the operator call that raised an error.
-        has_more: whether there is more to do for a call than to record it.
+        has_more: whether a call needs more than to be recorded.
         whole_paths: paths of modules with a backward pass that is recorded as one call.
     """
 
@@ -129,16 +129,16 @@ class Recording:
         self._locate: Callable[[int], tuple[str, str]] = self.locator.locate
         self._fills = ScalarFills()
         self._threads: list[Recording] = []
-        """The recordings of the threads that this one started, and that still run."""
+        """The recordings of running threads that this one started."""
         self._numbers: dict[CallLog, int] = {}
         """The number of the capture of every log; see :mod:`costcore.trace.interrupts`."""
         self._has_coroutines = False
-        """Whether logs were added in coroutines that run side by side."""
+        """Whether logs were added in concurrent coroutines."""
         self._last_clone: tuple[int, int] | None = None
         """The autograd sequence number at the last call, and the id of its operand, if it was a clone.
 
-        Autograd clones a tensor that it saved before an in-place operator overwrites it. Unlike a clone in the user's
-        code, this one has no node of its own, so that the sequence number stays the same.
+        Autograd clones a saved tensor before an in-place operator overwrites it. Unlike a clone in the user's code,
+        this one has no node, so the sequence number stays the same.
         """
 
     def locate_by(self, locate: Callable[[int], tuple[str, str]]) -> None:
@@ -146,7 +146,7 @@ class Recording:
         self._locate = locate
 
     def add(self, log: CallLog) -> None:
-        """Append calls to one more log from now on."""
+        """Append calls to a further log from now on."""
         entered = interrupts.entered()
         self._has_coroutines |= any(number not in entered for number in self._numbers.values())
         self._numbers[log] = interrupts.enter()
@@ -156,7 +156,7 @@ class Recording:
         self._logs_changed()
 
     def remove(self, log: CallLog) -> None:
-        """Append calls to a log no longer."""
+        """Stop appending calls to a log."""
         if log in self._numbers:
             interrupts.leave(self._numbers.pop(log))
         self.logs[:] = [other for other in self.logs if other is not log]
@@ -187,7 +187,7 @@ class Recording:
         self._logs_changed()
 
     def end_thread(self, made: Recording) -> None:
-        """Note that a thread ended, and which modules it called."""
+        """Record that a thread ended, and the modules that it called."""
         self._threads.remove(made)
         self.modules.join(made.modules)
         made.append_to(())
@@ -206,12 +206,12 @@ class Recording:
         self.has_more = True
 
     def observe(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
-        """Show a call that ran to every observer."""
+        """Pass a finished call to every observer."""
         for see in self._observers:
             see(call, tensors, args, kwargs, result)
 
     def timed(self, tensors: Sequence[Tensor], kwargs: Any, run: Callable[..., Any], *args: Any) -> Any:
-        """Return the result of ``run``, measured if any log wants the duration of the call that it is."""
+        """Return the result of ``run``, with its duration measured if any log needs it."""
         if not self.measures_time or self.inside.is_set:
             return run(*args)
         watch = Stopwatch(tensors, kwargs)
@@ -225,7 +225,7 @@ class Recording:
         return [log for log in self.logs if self._numbers.get(log) in entered] or self.logs
 
     def begin_module_call(self, args: Any) -> list[tuple[ModuleCalls, int]]:
-        """Record the call of the module that is running now, and return its number in each log that records it."""
+        """Record the call of the running module, and return its number in each log that records it."""
         found = [log.module_calls for log in self.logs_here() if log.module_calls is not None]
         inputs, path = shapes_of(args), self.modules.path
         return [(calls, calls.begin(path, inputs)) for calls in found]
@@ -238,12 +238,12 @@ class Recording:
                 log.append_returned(returned)
 
     def watch_unrecorded(self, plan: OperatorPlan, result: object) -> None:
-        """Follow the result of an operator that is not recorded, which later calls may use."""
+        """Track the result of an unrecorded operator, which later calls may use."""
         self._fills.watch_unrecorded(plan, result)
 
     def _follow(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
         if call.carries:
-            follow(self._values, call.plan.follow_rule, args, kwargs, tensors, result)
+            propagate(self._values, call.plan.follow_rule, args, kwargs, tensors, result)
 
     def _record(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
         if self.inside.is_set and not self.records_inside:
@@ -348,7 +348,7 @@ class Assumptions:
         self._n_assumed_values = 0
 
     def note(self, assumption: str) -> None:
-        """Note an assumption, at the module that is running and the line of the user's code that needs the value."""
+        """Record an assumption, with the running module and the line of the user's code that needs the value."""
         line = user_line("torch")
         for log in self._logs:
             log.recorder.assume(assumption, self._modules.path, line, is_branch=assumption in _BRANCHES)
@@ -373,7 +373,7 @@ class Assumptions:
 _INDEXING = frozenset(
     map(id, (torch.ops.aten.index.Tensor, torch.ops.aten.index_put.default, torch.ops.aten.index_put_.default))
 )
-"""The operators whose indices PyTorch makes of lists, which no operator returns on the meta device."""
+"""The operators whose indices PyTorch makes from lists; on the meta device, no operator returns these indices."""
 
 
 class Ledgers(list["StorageLedger"]):
@@ -420,7 +420,7 @@ class Ledgers(list["StorageLedger"]):
         return _in_all([ledger.paused for ledger in self])
 
     def adding_in_place(self) -> AbstractContextManager[None]:
-        """Context manager: a composite operator runs that adds in place outside of dispatch modes."""
+        """Context manager: a composite operator is running that adds in place outside dispatch modes."""
         return _in_all([ledger.adding_in_place for ledger in self])
 
 
@@ -458,18 +458,18 @@ def _weakly(locator: Locator) -> Callable[[Rename], None]:
 
 
 class Locator:
-    """Finds module and phase of the operators that run in one thread.
+    """The locator of module and phase for the operators of one thread.
 
-    A node of the backward pass carries the sequence number that autograd had when the forward pass made it. The module
-    that ran at that number is the module of the node.
+    An autograd node has the sequence number at which the forward pass made it. The module that ran at that number is
+    the module of the node.
 
     Args:
-        logs: store which module read a parameter first.
-        number: the present sequence number of autograd.
+        logs: store the module that first read a parameter.
+        number: the current sequence number of autograd.
 
     Attributes:
         modules: the modules that are running.
-        outside: the phase of what runs neither in a backward pass nor in a step of an optimizer.
+        outside: the phase of operators that run neither in a backward pass nor in a step of an optimizer.
     """
 
     modules: ModuleStack
@@ -487,20 +487,20 @@ class Locator:
         self._step: CodeType | None = None
         """The function that is a step of an optimizer, if one may be running."""
         self._step_depths = 0, 0
-        """How far up the stack that function was when it was searched for last, and before: the operators of a step run
-        at few depths, mostly at two."""
+        """The stack depths at which that function was found last, and before: the operators of a step run at few
+        depths, mostly at two."""
 
     def lead(self, other: Locator, running: Sequence[tuple[Module, str]]) -> None:
-        """Let another locator go on in a thread that this one started while ``running`` ran."""
+        """Continue this locator in a thread that this one started while ``running`` ran."""
         other.follow(self.outside, self._numbers, self._paths)
         self.modules.lead(other.modules, running)
 
     def follow(self, outside: str, numbers: list[int], paths: list[str]) -> None:
-        """Go on after these locations, which are shared with another thread."""
+        """Continue after these locations, which are shared with another thread."""
         self.outside, self._numbers, self._paths = outside, numbers, paths
 
     def catch_up(self) -> int:
-        """Return the number that the last call of any thread was located at, from which this one goes on."""
+        """Return the number at which the last call of any thread was located; this locator continues from it."""
         if self._numbers:
             self._number = max(self._number, self._numbers[-1])
         return self._number
@@ -512,14 +512,14 @@ class Locator:
             log.rename_modules(renamed)
 
     def begin_optimizer_step(self) -> None:
-        """Note that an optimizer begins a step, in the function that calls the caller of this one."""
+        """Record that an optimizer begins a step, in the caller of the caller."""
         self._step = sys._getframe(2).f_code
 
     def locate(self, number: int) -> tuple[str, str]:
         """Return module path and phase of the operator that is running.
 
         Args:
-            number: the present sequence number of autograd.
+            number: the current sequence number of autograd.
         """
         node = _current_node()
         if node is None and _current_graph() == _NO_GRAPH:
@@ -595,7 +595,7 @@ def _backward_phase(in_module: bool) -> str:
 
 
 Annotation: TypeAlias = "tuple[Reading | None, str, str, tuple[str, ...], int]"
-"""What few calls have: the measured duration, and ``where``, ``function``, ``given`` and ``module_call`` of a call."""
+"""Data that few calls have: the measured duration, ``where``, ``function``, ``given`` and ``module_call``."""
 
 _NOT_ANNOTATED: Annotation = (None, "", "", (), 0)
 
@@ -608,16 +608,15 @@ Picker: TypeAlias = "Callable[[tuple[Any, ...]], tuple[int, ...]]"
 class CallLog:
     """The operator calls of one capture.
 
-    While the run lasts, a call is a tuple of small numbers and strings, which costs little and keeps nothing alive: the
-    number of its template, module, phase, then the operand ids of the tensors it was passed and of those it returned,
-    and last 0, the operand id of a Python number. The tuples become :class:`Call` objects in :meth:`flush`, which runs
-    before the calls of the recorder are read.
+    During the run, a call is a tuple of small numbers and strings, which is cheap and keeps nothing alive: number of
+    the template, module, phase, the operand ids of its arguments and results, and last 0, the operand id of a Python
+    number. :meth:`flush` turns the tuples into :class:`Call` objects before the calls of the recorder are read.
 
     Args:
         recorder: receives the calls.
         translator: turns operator calls into layers.
         modules: the modules that are running.
-        spellings: follows which function is running, if that is recorded.
+        api_calls: tracks the running API function, if it is recorded.
 
     Attributes:
         module_calls: the module calls, if they are recorded.
@@ -627,28 +626,27 @@ class CallLog:
     module_calls: ModuleCalls | None
 
     def __init__(
-        self, recorder: Recorder, translator: Translator, modules: ModuleStack, spellings: ApiCallTracker | None = None
+        self, recorder: Recorder, translator: Translator, modules: ModuleStack, api_calls: ApiCallTracker | None = None
     ) -> None:
         self.recorder = recorder
         self.identities = Identities(recorder, modules)
         self._rows: list[tuple[Any, ...]] = []
-        self._spellings = spellings
-        self.module_calls = None if spellings is None else ModuleCalls(recorder.module_calls)
-        self._annotates_all = recorder.tracebacks or spellings is not None
+        self._api_calls = api_calls
+        self.module_calls = None if api_calls is None else ModuleCalls(recorder.module_calls)
+        self._annotates_all = recorder.tracebacks or api_calls is not None
         self._annotations: dict[int, Annotation] = {}
         self._outer: tuple[list[tuple[Any, ...]], dict[int, Annotation]] | None = None
-        """The rows and annotations of the log, while those of inner calls are kept apart."""
+        """The rows and annotations of the log, while inner calls are kept apart."""
         self._numbers: dict[CallTemplate, int] = {}
         self._templates: list[tuple[Layer, str, str, str, tuple[int, ...], Sequence[int], Picker, int]] = []
-        """For every template its layer, the names of its operator and overload, the positions of operands that are not
-        contiguous and of those that are learned, what picks the ids of inputs and outputs from a row, and the number of
-        inputs."""
+        """For every template: its layer, the names of its operator and overload, the positions of non-contiguous and of
+        learned operands, the getter of input and output ids from a row, and the number of inputs."""
         self._translate = translator.by(self._operand)
         self._modules: dict[int, str] = {}
         """Path of the module that first read a parameter, by the id of the parameter."""
         recorder.pending.append(self.flush)
         self.ledger: StorageLedger | None = None
-        """The memory of the run, if the recorder asks for it."""
+        """The memory of the run, if the recorder requests it."""
         if recorder.memory:
             from .ledger import StorageLedger
 
@@ -657,7 +655,7 @@ class CallLog:
             recorder.watch_memory = self.ledger.watch_all
 
     def n_calls(self) -> int:
-        """Return how many calls were recorded so far."""
+        """Return the number of recorded calls."""
         return len(self.recorder.calls) + len(self._rows if self._outer is None else self._outer[0])
 
     def begin_inner(self) -> Callable[[bool], None]:
@@ -691,7 +689,7 @@ class CallLog:
         """Append one call.
 
         Args:
-            call: what calls with its key share.
+            call: its cache entry.
             tensors: all tensors among its arguments.
             args: its positional arguments.
             kwargs: its keyword arguments.
@@ -731,7 +729,7 @@ class CallLog:
         self._rows.append((number, module, phase, *values, 0))
 
     def rows_since(self, position: int) -> Sequence[tuple[Any, ...]] | None:
-        """Return the calls from a position on, for :meth:`repeat`; None if more than the calls was recorded."""
+        """Return the calls from a position on, for :meth:`repeat`; None if something else was recorded, too."""
         first = position - len(self.recorder.calls)
         if first < 0 or self._outer is not None or self.ledger is not None:
             return None
@@ -741,7 +739,7 @@ class CallLog:
         return self._rows[first:]
 
     def repeat(self, rows: Iterable[tuple[Any, ...]], module: str, phase: str) -> None:
-        """Append calls again that other tensors with the same shapes, dtypes and strides were passed to.
+        """Append calls again, for other tensors with the same shapes, dtypes and strides.
 
         Args:
             rows: the calls, as :meth:`rows_since` returns them.
@@ -835,7 +833,7 @@ class CallLog:
             self.module_calls.rename(renamed)
 
     def locate_by_parameters(self, modules: Mapping[str, ModuleEntry], path: str) -> None:
-        """Let calls of the module at ``path`` that read a parameter belong to the module that owns it."""
+        """Move calls of the module at ``path`` that read a parameter to the module that owns the parameter."""
         owners = {parameter: owner for owner, module in modules.items() for parameter in module.parameters}
         self.flush()
         self.recorder.calls[:] = [
@@ -869,7 +867,7 @@ class CallLog:
 
     def _annotation(self, template: CallTemplate, phase: str, reading: Reading | None) -> Annotation:
         where = "" if template.is_supported and not self.recorder.tracebacks else user_traceback("torch")
-        function, given = ("", ()) if self._spellings is None else self._spellings.facts()
+        function, given = ("", ()) if self._api_calls is None else self._api_calls.facts()
         module_call = 0 if self.module_calls is None or phase == "backward" else self.module_calls.innermost
         return reading, where, function, given, module_call
 
@@ -882,7 +880,7 @@ class CallLog:
         results: Sequence[Any],
     ) -> CallTemplate:
         bound = plan.bind(args, kwargs)
-        # An in-place or overloaded operator may have a row of its own; else the row of its base name counts.
+        # An in-place or overloaded operator may have its own row; otherwise the row of its base name counts.
         translation = self._translate(Native(plan.row, bound, results))
         if not translation.has_row and plan.row != plan.native:
             translation = self._translate(Native(plan.native, bound, results))
@@ -932,7 +930,7 @@ def _unwrapped(value: Any) -> Any:
 
 
 HOSTS = ("cpu", "meta")
-"""Types of devices whose operators have ended when their call returns."""
+"""Types of devices that run operators synchronously."""
 
 
 class Events(NamedTuple):
@@ -949,12 +947,12 @@ class Events(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """How long one call took, in seconds.
+    """The duration of one call, in seconds.
 
     Attributes:
         wall: by the clock of the host.
         cpu: CPU time of the thread.
-        events: of a call on an accelerator, which returns to the host before it ends; None for other calls.
+        events: the events of a call on an accelerator, which runs asynchronously; None for other calls.
     """
 
     wall: float
@@ -963,10 +961,10 @@ class Reading(NamedTuple):
 
 
 class Stopwatch:
-    """Measures one call: created before it, read by :meth:`stop` after it.
+    """A stopwatch for one call: created before it, read by :meth:`stop` after it.
 
-    An accelerator that has no events is synchronized before and after the call. A call that only becomes part of a
-    graph (of ``torch.cuda.graph``) has no time.
+    An accelerator without events is synchronized before and after the call. A call that is only captured into a graph
+    (by ``torch.cuda.graph``) has no time.
 
     Args:
         tensors: all tensors among the arguments of the call.

@@ -55,7 +55,7 @@ def _index_count(name: str) -> Callable[[Arguments], int]:
 
 
 def _dense_width(dense: str, sparse: str, contracted: int) -> Callable[[Arguments], int]:
-    """Read how many elements of an operand each value of the sparse operand is multiplied by.
+    """Read the number of elements of an operand by which each value of the sparse operand is multiplied.
 
     These are its elements per index of the axis ``contracted``, in one batch if the sparse operand is batched too; at
     most its number of values if it is sparse itself.

@@ -23,15 +23,15 @@ from costcore.registry import first_bytes
 
 from .records import Kernel, Launch, Op, Recorded, Span, Thread
 
-# Traces as protobufs: those of Perfetto (``rocprofv3 --output-format pftrace``), and XSpace of JAX and TensorFlow.
+# Traces as protobufs: Perfetto (``rocprofv3 --output-format pftrace``), and XSpace of JAX and TensorFlow.
 #
-# Both are read from the wire, field by field. Field numbers are those of ``protos/perfetto/trace/trace.proto``
-# (Perfetto, Apache 2.0) and of ``tsl/profiler/protobuf/xplane.proto`` (TSL, Apache 2.0). A file of Perfetto gives the
-# events that a Chrome trace of the same tracks has. A file of XSpace gives the operators of XLA with their times, and
-# with the FLOPs and bytes that XLA's cost analysis states for them on accelerators.
+# Both are decoded from the wire format, field by field. Field numbers: ``protos/perfetto/trace/trace.proto`` (Perfetto,
+# Apache 2.0) and ``tsl/profiler/protobuf/xplane.proto`` (TSL, Apache 2.0). A file of Perfetto has the events of a
+# Chrome trace with the same tracks. A file of XSpace has the operators of XLA with their times and, on accelerators,
+# the FLOPs and bytes of XLA's cost analysis.
 #
-# The files are untrusted input. A field takes at least two bytes, and every byte is looked at once for each message
-# around it, of which there are few: time grows with the size of a file. Inflated packets are bounded, too.
+# The files are untrusted input. A field takes at least two bytes, and every byte is read once per enclosing message, of
+# which there are few: time is linear in the size of a file. Inflated packets are bounded, too.
 
 MOST_BYTES = 2**29
 """Maximum size of a file."""
@@ -46,12 +46,12 @@ MOST_NAME = 2**16
 """Maximum bytes of a name."""
 
 MOST_RATIO, MOST_SMALL = 64, 2**23
-"""How much larger a file or its compressed packets may be after decompression than before, beyond a size."""
+"""The maximum ratio of decompression of a file or its packets, and the bytes up to which any ratio is allowed."""
 
 GZIP = b"\x1f\x8b"
 
 FIRST_OF_PACKETS = 6
-"""Packets of Perfetto begin with a field of at least this number, and planes of XSpace with their number or name."""
+"""The minimum number of the first field of a Perfetto packet; planes of XSpace begin with their id or name."""
 
 _NO_TEXT = re.compile(rb"[\0-\x08\x0e-\x1f]")
 
@@ -59,27 +59,27 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
 class Reader(Protocol):
-    """Takes the events of a Chrome trace."""
+    """A reader of the events of a Chrome trace."""
 
     def add_span(
         self, category: str, name: str, start: int, end: int, place: tuple[Any, Any], args: dict[str, Any]
     ) -> None:
-        """Take one span, in nanoseconds."""
+        """Read one span, in nanoseconds."""
 
 
 class Part(NamedTuple):
-    """The bytes of one message, or of a text."""
+    """The bytes of one message or text."""
 
     data: bytes
     start: int
     end: int
 
     def text(self) -> str:
-        """Return it as a text."""
+        """Return the bytes as text."""
         return intern(self.data[self.start : min(self.end, self.start + MOST_NAME)].decode("utf-8", "replace"))
 
     def fields(self) -> Iterator[tuple[int, int | Part]]:
-        """Yield its fields: the number, and an unsigned number or the bytes.
+        """Yield its fields: the field number, and an unsigned number or the bytes.
 
         Raises:
             ValueError: if the bytes are no message.
@@ -183,7 +183,7 @@ def _unzipped(data: bytes, path: Path) -> bytes:
 
 
 def launch_without_calls(recorded: Recorded) -> None:
-    """Launch every kernel that no call of the host in the file launched when it starts, as an operator of its own."""
+    """Add an operator with the launch, at the start time, of every kernel without a launch in the file."""
     for i, kernel in enumerate(recorded.kernels):
         if kernel.kind == "kernel" and not kernel.is_taken and kernel.correlation not in recorded.launches:
             kernel.correlation = -i - 2
@@ -196,7 +196,7 @@ def launch_without_calls(recorded: Recorded) -> None:
 _BEGIN, _END = 1, 2
 
 _COMPLETE = 88
-"""The phase of legacy events that have a duration, ``X``."""
+"""The phase of legacy events with a duration, ``X``."""
 
 _CATEGORIES = {"kernel_dispatch": "kernel", "memory_copy": "gpu_memcpy", "memory_copies": "gpu_memcpy"}
 """The categories of rocprofv3, as Kineto names them."""
@@ -210,7 +210,7 @@ class _Slice(NamedTuple):
 
 
 class _Sequence:
-    """What packets of one writer refer to: interned names, clocks and the default track."""
+    """The state of one writer of packets: interned names, clocks and the default track."""
 
     def __init__(self) -> None:
         self.categories: dict[int, str] = {}
@@ -219,7 +219,7 @@ class _Sequence:
         self.texts: dict[int, str] = {}
         self.clock = self.track = 0
         self.clocks: dict[int, tuple[int, int, bool]] = {}
-        """Time, unit in nanoseconds, and whether times are differences, by the number of the clock."""
+        """Time, unit in nanoseconds, and whether times are increments, by the id of the clock."""
 
     def time(self, value: int, clock: int) -> int:
         found = self.clocks.get(clock or self.clock)
@@ -233,10 +233,10 @@ class _Sequence:
 
 
 class Packets:
-    """Takes the packets of a file in their order, and gives its slices to a reader.
+    """A decoder of the packets of a file, which passes the slices to a reader.
 
     Args:
-        reader: takes the slices.
+        reader: receives the slices.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -418,10 +418,10 @@ HOST = "/host:CPU"
 _DEVICE = "/device:"
 
 _LINES = ("Steps", "XLA Modules", "XLA TraceMe", "Framework", "TensorFlow", "Source", "Async", "SparseCore")
-"""The beginning of the names of lines whose events are around those of other lines."""
+"""The prefixes of the names of lines whose events enclose those of other lines."""
 
 AROUND = frozenset(("while", "conditional", "call"))
-"""Operators of XLA around others."""
+"""XLA operators that enclose others."""
 
 OF_XLA = {"hlo_op", "hlo_category"}
 """The statistics that only operators of XLA have."""
@@ -431,7 +431,7 @@ _NUMBERED = re.compile(r"(\.\d+|\.clone|\.remat\d*)+$")
 _SCOPE = re.compile(r"^(jit|pjit|main|vmap|while|body|cond|closed_call|checkpoint|remat)(\(.*\))?$")
 
 _PRODUCTS = ("convolution", "dot", "gemm", "matmul")
-"""What the category or name of an operator contains whose FLOPs are those of products and sums."""
+"""Parts of the category or name of operators whose FLOPs are multiplications and additions."""
 
 
 class _Plane:
@@ -469,7 +469,7 @@ class _Plane:
             self.events[key] = shown or name, self.stats(stats)
 
     def stats(self, stats: list[Part] | None = None) -> dict[str, Any]:
-        """Return statistics by their names, of the plane or of an event."""
+        """Return the statistics of the plane or of an event, by name."""
         found: dict[str, Any] = {}
         for stat in self._stats if stats is None else stats:
             key = ""
@@ -527,7 +527,7 @@ def _read_line(plane: _Plane, line: Part, recorded: Recorded, left: int) -> int:
     found = sorted((each for each in read if plane.name != HOST or each[3].keys() & OF_XLA), key=lambda each: each[:2])
     for i, (start, end, label, stats) in enumerate(found):
         if i + 1 < len(found) and found[i + 1][0] < end:
-            continue  # a loop, a branch or a call, around operators of its own
+            continue  # a loop, a branch or a call, which encloses operators
         category = category_of(label, stats)
         add_operator(recorded, label, category, start, end, thread, stats)
     return left
@@ -560,7 +560,7 @@ def category_of(name: str, stats: Mapping[str, Any]) -> str:
 def add_operator(
     recorded: Recorded, name: str, category: str, start: int, end: int, thread: Thread, stats: Mapping[str, Any]
 ) -> None:
-    """Add an operator of XLA with the kernel that it is."""
+    """Add an operator of XLA with its kernel."""
     kind = "memcpy" if "Memcpy" in str(thread[1]) or name.startswith("Memcpy") else "kernel"
     kernel = Kernel(name, kind, start, end, thread, -len(recorded.kernels) - 2, is_taken=True)
     flops, moved = _whole(stats.get("flops")), _whole(stats.get("bytes_accessed"))

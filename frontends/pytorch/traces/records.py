@@ -1,6 +1,6 @@
 """The content of a trace: operators with arguments, spans of modules and annotations, and work of the device.
 
-The sections join it: launches, modules and phases, the time of calls, captured graphs, and collectives.
+The sections join these: launches, modules and phases, the time of calls, captured graphs, and collectives.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from costcore.trace.call import Module
 from costcore.trace.run import CallTime, Elsewhere, Interval, Profile, Stream, divide, starts
 
 NODE = "autograd::engine::evaluate_function"
-"""The beginning of the names of the spans in which the backward pass runs a node."""
+"""The prefix of the names of spans in which the backward pass runs a node."""
 
 Thread: TypeAlias = "tuple[Any, Any]"
 """Process and thread of an event."""
@@ -31,7 +31,7 @@ class TensorArgument(NamedTuple):
         dims: its shape.
         strides: its strides; None if they are not recorded.
         dtype: the name of its dtype in the trace; ``""`` if it is not recorded.
-        key: which tensor it is: its id, storage and offset in an execution trace; None if the trace has no ids.
+        key: its identity: id, storage and offset in an execution trace; None if the trace has no ids.
     """
 
     dims: tuple[int, ...]
@@ -53,10 +53,10 @@ class Constant(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """An unrecorded argument: None, an undefined tensor, a device, or something that the trace cannot print.
+    """An unrecorded argument: None, an undefined tensor, a device, or a value that the trace cannot print.
 
     Attributes:
-        is_given: whether it has a value, which the trace leaves out.
+        is_given: whether it has a value that the trace omits.
     """
 
     is_given: bool = False
@@ -75,19 +75,19 @@ class Op:
         name: its name, ``aten::conv2d``.
         arguments: its arguments in order; None if shapes were not recorded.
         start, end: when the host ran it.
-        thread: where.
+        thread: its thread.
         sequence: the sequence number of autograd; -1 if there is none.
         identity: number of the operator in its file: ``External id`` of Kineto, ``rf_id`` of an execution trace.
         schema: its schema with the overload, if the file has it.
-        outputs: what it returned, if the file has it.
-        details: what else the event says, of collectives and Triton kernels.
-        parent: the operator around it.
-        forward: of a node of the backward pass, the operator that made it.
+        outputs: its results, if the file has them.
+        details: further data of collectives and Triton kernels.
+        parent: the enclosing operator.
+        forward: for a node of the backward pass, the operator that made it.
         children: the operators inside it, in order.
-        kernels: work of the device that it launched itself.
+        kernels: work of the device that it launched, not its children.
         module: path of its module.
         phase: phase of the run.
-        lines: the lines of the user's code that were running, the innermost last.
+        lines: the running lines of the user's code, the innermost last.
         position: its position among the operators of its thread.
     """
 
@@ -124,7 +124,7 @@ class Kernel:
         external: ``External id``; -1 if it has none.
         reason: why it belongs to no operator; empty if it belongs to one.
         is_taken: whether an operator was made for its launch.
-        details: the collective that it runs, if the file says so.
+        details: the collective that it runs, if the file states it.
     """
 
     name: str
@@ -165,12 +165,12 @@ class Recorded:
         kernels: the work of the device.
         launches: by correlation number.
         modules, annotations, frames: spans by thread: calls of modules, annotations, and lines of the user's code.
-        device: name of the device that ran it; empty if the file does not say.
+        device: name of the device that ran it; empty if unknown.
         has_shapes: whether the arguments of operators were recorded.
         has_times: whether operators have times; an execution trace has none.
         is_cut: whether the file ends early.
-        distributed: rank and process groups of the process, ``distributedInfo``; empty if the file does not say.
-        remarks: what else is wrong with it, as sentences.
+        distributed: rank and process groups of the process, ``distributedInfo``; empty if unknown.
+        remarks: further problems of the file, as sentences.
     """
 
     ops: list[Op] = field(default_factory=list)
@@ -196,9 +196,9 @@ OUTSIDE = "launched outside of operators"
 
 
 def add_launches(recorded: Recorded) -> None:
-    """Add an operator for every launch of a graph, and for every kernel that no operator around it launched.
+    """Add an operator for every launch of a graph, and for every kernel whose launch no operator encloses.
 
-    The kernels that a graph launches have one launch in the file.
+    All kernels of a graph share one launch in the file.
     """
     threads = nest(recorded.ops)
     starts = {thread: [op.start for op in ops] for thread, ops in threads.items()}
@@ -232,7 +232,7 @@ def short_name(kernel: str) -> str:
 
 
 def nest(ops: Iterable[Op]) -> dict[Thread, list[Op]]:
-    """Give operators their parents and children by time; return the operators of each thread by their start."""
+    """Set parents and children of operators by time; return the operators of each thread by start."""
     threads: dict[Thread, list[Op]] = defaultdict(list)
     for op in ops:
         threads[op.thread].append(op)
@@ -259,11 +259,11 @@ def innermost(on_thread: Sequence[Op], starts: Sequence[int], time: int) -> Op |
 
 
 def join_kernels(recorded: Recorded, threads: Mapping[Thread, Sequence[Op]]) -> None:
-    """Give every piece of work of the device to the operator that launched it, or a reason why there is none.
+    """Assign every piece of work of the device to the operator that launched it, or set the reason if there is none.
 
-    The launch has the same correlation number, and the innermost operator around it on its thread launched. The number
-    ``External id`` is used only for work without a launch in the file, and only if one operator has it: in old files it
-    is the correlation number.
+    The launch has the same correlation number; the innermost operator around the launch, on its thread, gets the work.
+    ``External id`` is used only for work without a launch in the file, and only if exactly one operator has it: in old
+    files it is the correlation number.
     """
     starts = {thread: [op.start for op in ops] for thread, ops in threads.items()}
     by_identity: dict[int, Op | None] = {}
@@ -325,7 +325,7 @@ def device_time(ops: Sequence[Op]) -> dict[Op, int]:
 
 
 def kernel_time(kernels: Iterable[Kernel]) -> Iterable[int]:
-    """Return how long each piece of work took."""
+    """Return the nanoseconds of each piece of work."""
     return (kernel.end - kernel.start for kernel in kernels)
 
 
@@ -363,7 +363,7 @@ def steps_of(recorded: Recorded) -> list[Step]:
 
 
 def is_node(op: Op) -> bool:
-    """Return whether a span is that of a node of the backward pass, and no operator."""
+    """Return whether a span is a node of the backward pass, not an operator."""
     return op.name.startswith(NODE) or op.name.startswith(_ACCUMULATE) or "Backward" in op.name.rpartition("::")[2]
 
 
@@ -394,9 +394,9 @@ def place(recorded: Recorded, threads: Mapping[Thread, Sequence[Op]]) -> None:
 def place_backward(ops: Sequence[Op]) -> None:
     """Set phase and module of operators in a backward pass.
 
-    A node has the sequence number that autograd had when the forward pass made it. An operator that the backward pass
-    runs without grad mode has no number: one with a number is recomputed, unless the backward pass has a graph of its
-    own, in which every operator has one.
+    A node has the sequence number at which the forward pass made it. Operators that the backward pass runs without grad
+    mode have no number. An operator with a number is a recomputation, unless the backward pass creates a graph: then
+    every operator has one.
 
     Args:
         ops: all operators, those of a thread by their start.
@@ -435,8 +435,8 @@ def place_backward(ops: Sequence[Op]) -> None:
 def name_modules(ops: Sequence[Op]) -> dict[str, Module]:
     """Return the modules of a trace by path, and shorten the paths of operators to begin below the outermost module.
 
-    A trace names the modules of a class by numbers, ``Conv2d_3``. If one module is around all others, its path is
-    ``""``, as that of a model.
+    A trace numbers the modules of a class, ``Conv2d_3``. If one module encloses all others, its path is ``""``, like
+    that of a model.
     """
     outermost = {op.module.partition(".")[0] for op in ops if op.module}
     root = outermost.pop() if len(outermost) == 1 else ""
@@ -476,13 +476,13 @@ _TF32 = re.compile(r"tf32|(?<!bf16_)s1688gemm(?!.*bf16)", re.IGNORECASE)
 
 
 def profile_of(recorded: Recorded, ops: Sequence[Op], owners: Mapping[Op, int], step: Step | None) -> Profile:
-    """Return the measured times.
+    """Return the measured times of a step.
 
     Args:
         recorded: the trace.
         ops: the operators of the step.
-        owners: the position of the call of each operator that is one.
-        step: the step; None for everything.
+        owners: the position of the call of each operator that is a call.
+        step: the step; None for the whole trace.
     """
     if any(kernel.start < kernel.end for kernel in recorded.kernels):
         return _on_device(recorded, ops, owners)
@@ -490,7 +490,7 @@ def profile_of(recorded: Recorded, ops: Sequence[Op], owners: Mapping[Op, int], 
 
 
 class _Piece(NamedTuple):
-    """A kernel of a graph, or without an operator: its time is known by itself and as a part of its call."""
+    """A kernel of a graph, or without an operator, with its own time and its part of the call."""
 
     position: int
     kernel: Kernel
@@ -619,15 +619,14 @@ def _streams(kernels: Iterable[Kernel], start: int, end: int) -> tuple[Stream, .
 # Graphs of kernels that one launch starts, with the operators of their capture
 #
 # While a graph is captured, its launches are recorded without kernels, in the order in which a replay runs them. Where
-# launches name their kernels (ROCm), a replay is found by names; otherwise a capture that has as many launches is
-# taken.
+# launches name their kernels (ROCm), a replay is matched by names, otherwise by the number of launches.
 
 
 GRAPH, KERNEL = "graph::", "kernel::"
-"""The beginnings of the names of operators that stand for a graph, and for a kernel without an operator."""
+"""The prefixes of the names of operators for a graph, and for a kernel without an operator."""
 
 EQUAL = 0.98
-"""So many names of kernels of a replay are those of its capture at least: libraries choose some kernels again."""
+"""The minimum share of equal kernel names in a replay and its capture: libraries may choose other kernels."""
 
 _STARTS_WORK = re.compile(r"[lL]aunch|[mM]em(cpy|set).*Async")
 
@@ -635,14 +634,14 @@ _ENDS_CAPTURE = re.compile(r"EndCapture|GraphInstantiate")
 
 
 class Captured(NamedTuple):
-    """A launch that was captured: the kernel if the file names it, and the operator around it if there is one."""
+    """A captured launch: its kernel if the file names it, and its enclosing operator if there is one."""
 
     kernel: str
     op: Op | None
 
 
 class Captures:
-    """The launches of the trace of captures.
+    """The launches in the trace of the captures of graphs.
 
     Args:
         recorded: the trace.
@@ -664,9 +663,9 @@ class Captures:
         self._captures = [each for each in self._captures if each]
 
     def of(self, kernels: Sequence[Kernel]) -> Sequence[Captured] | None:
-        """Return the launches of a replay, one for each of its kernels in their order; None if none fits.
+        """Return the captured launches of a replay, one per kernel in order; None if no capture matches.
 
-        Replays usually follow in the order of the captures, so that the search begins behind the last one.
+        Replays usually have the order of the captures, so the search begins after the last match.
         """
         names = [_plain(kernel.name) for kernel in kernels]
         order = [*range(self._at, len(self._captures)), *range(self._at)]
@@ -703,12 +702,12 @@ def _plain(kernel: str) -> str:
 
 
 def expanded(ops: Iterable[Op], captures: Captures) -> tuple[list[Op], int]:
-    """Return operators, with the captured ones inside of every launch of a graph, and the number of unknown graphs.
+    """Return operators with captured operators inside every launch of a graph, and the number of unknown graphs.
 
-    Those of a replay have a thread of their own, in the order of the capture.
+    The operators of a replay have their own thread, in the order of the capture.
 
     Args:
-        ops: all operators, each after those around it.
+        ops: all operators, parents first.
         captures: the captures.
     """
     found: list[Op] = []
@@ -759,7 +758,7 @@ def _below(op: Op) -> Iterator[Op]:
 
 
 PARAMETERS = "record_param_comms"
-"""The name of the span in which PyTorch states what a collective sends."""
+"""The name of the span with the arguments of a collective."""
 
 OPERATORS = {
     **dict.fromkeys(("allreduce", "allreduce_coalesced", "all_reduce", "all_reduce_barrier"), "all_reduce"),
@@ -779,7 +778,7 @@ OPERATORS = {
 """Canonical operators by the names of collectives in a trace."""
 
 BOOKKEEPING = frozenset(("wait", "init"))
-"""What a trace names like a collective, and that sends nothing."""
+"""Spans that a trace names like collectives, but that send nothing."""
 
 _REDUCED = ("all_reduce", "reduce_scatter", "reduce_to_root")
 
@@ -800,7 +799,7 @@ _DTYPES = {
 
 
 def collective_of(op: Op) -> Layer | None:
-    """Return the collective that a span states as a layer; None if the file does not say enough."""
+    """Return the collective of a span as a layer; None if the file lacks data."""
     details = op.details or {}
     name = OPERATORS.get(str(details.get("Collective name")))
     if name is None:

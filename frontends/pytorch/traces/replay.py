@@ -1,7 +1,7 @@
-"""Runs the operators of a trace again on meta tensors, inside of the capture of this frontend.
+"""Replay of the operators of a trace on meta tensors, inside a capture.
 
-What the hook would have recorded in the real run is recorded, with module and phase from the trace. The later sections
-choose the overload, and guess what traces leave out of lists of tensors.
+It records what the hook would have recorded in the real run, with module and phase from the trace. Later sections
+choose overloads, and infer what traces omit of lists of tensors.
 """
 
 from __future__ import annotations
@@ -45,26 +45,26 @@ FAILURES = (
     *(ArithmeticError, AssertionError, AttributeError, IndexError, KeyError, MemoryError),
     *(RuntimeError, TypeError, ValueError),
 )
-"""What operators raise for arguments that are not theirs."""
+"""The errors of operators for invalid arguments."""
 
 _without_capture = torch._C._DisableTorchDispatch
 
 
 class Replay:
-    """Runs operators, and keeps the outcome of each.
+    """The replay of operators, with the calls of each.
 
     Args:
-        recorder: receives the calls that no operator makes: collectives, and what cannot be counted.
+        recorder: receives the calls that are not replayed: collectives, and calls that cannot be counted.
         mode: the capture, which records the operators.
-        neighbors: the operators around each.
-        launching: the operators below which the device works; None if the trace has no work of a device.
+        neighbors: finds the operators near another one.
+        launching: the operators with work of the device in or below them; None if the trace has no work of a device.
         stopped: operators that did nothing.
         has_ids: whether tensors have ids.
 
     Attributes:
-        calls: the positions of the calls of every operator that was counted, or that cannot be.
-        unlisted: how often an operator was not counted because a list of tensors is not in the trace, by operator.
-        assumed: how often the value of an argument was assumed, by operator and argument.
+        calls: the positions of the calls of every recorded operator.
+        unlisted: by operator, the number of uncounted calls because the trace lacks a list of tensors.
+        assumed: by operator and argument, the number of assumed values.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Replay:
         self._rules = Translator(plugin_rows("traces"), _in_role)
         self._candidates: dict[tuple[str, str, int], tuple[Candidate, ...]] = {}
         self._equal: dict[tuple[str, str, int, bool], Sequence[tuple[Any, ...]]] = {}
-        """The recorded calls of operators that do not depend on their neighbors: an equal one is not run again."""
+        """A cache of the calls of operators that do not depend on their neighbors."""
         self._live: dict[Any, Tensor] = {}
         self._op: Op | None = None
         mode.recording.locate_by(self._where)
@@ -98,7 +98,7 @@ class Replay:
         return ("", "forward") if op is None else (op.module, op.phase)
 
     def run(self, roots: Iterable[Op]) -> None:
-        """Run operators in order: of each tree the outermost ones that can be run."""
+        """Run operators in order: in each tree, the outermost operators that can run."""
         waiting = [*roots]
         waiting.reverse()
         while waiting:
@@ -142,10 +142,9 @@ class Replay:
             self._add(op, layer or Layer(op.name), None if layer is not None else Uncounted.NO_SHAPES, native)
 
     def _take_uncounted(self, op: Op) -> bool:
-        """Record an operator that no calculator knows by name; return False if what is inside of it follows.
+        """Record an unknown operator as one call; return False if its children are recorded instead.
 
-        It is a call if it launched work itself, or nothing is inside of it. An operator that makes a device work does
-        nothing else.
+        It is a call if it launched work itself or has no children. An operator that launches work does nothing else.
         """
         native = op.name if "::" in op.name else f"{_namespace(op)}::{op.name}"
         if op.arguments is not None and self._works(op) and self._take_by_rule(op, native):
@@ -304,7 +303,7 @@ def _saves(op: Op) -> bool:
 
 
 def _with_gradients(operator: Any, positional: Sequence[Any], named: dict[str, Any]) -> Any:
-    # It keeps more if a backward pass follows: a mask, statistics.
+    # It saves more if a backward pass follows: a mask, statistics.
     names = (argument.name for argument in operator._schema.arguments)
     values = (value for name, value in zip(names, positional, strict=False) if not name.startswith("running_"))
     tensors = [x for x in values if isinstance(x, Tensor) and x.is_floating_point() and not x.requires_grad]
@@ -360,7 +359,7 @@ def _is_plain(value: Any) -> bool:
 
 
 NAMESPACES_NOT_RUN = frozenset(("prim", "profiler", "c10d", "_c10d_functional", "rpc", "inductor", "static_runtime"))
-"""Namespaces whose operators have effects, or need what a trace does not have."""
+"""Namespaces whose operators have side effects, or need data that a trace lacks."""
 
 NOT_RUN = frozenset(("aten::from_file", "aten::save", "aten::manual_seed", "aten::set_data"))
 """Operators of PyTorch that do more than compute."""
@@ -375,19 +374,19 @@ MOST_RESULTS = 2**16
 META = torch.device("meta")
 
 GUESSES = {"output_mask": (True, True, True), "dim": -1, "dim0": -1, "dim1": -1, "index": 0}
-"""Usual values of arguments without a default that traces of old releases leave out: all gradients, the last axis."""
+"""Typical values of required arguments that traces of old releases omit: all gradients, the last axis."""
 
 
 class RefusedError(Exception):
-    """These arguments do not fit this overload; the message says why."""
+    """The error for arguments that do not fit an overload."""
 
 
 class Indices(NamedTuple):
-    """The list of indices of ``aten::index``, which traces leave out."""
+    """A placeholder for the list of indices of ``aten::index``, which traces omit."""
 
 
 Slot: TypeAlias = "TensorArgument | ListArgument | Constant | Indices"
-"""What is passed for one argument."""
+"""The value that is passed for one argument."""
 
 
 class Candidate(NamedTuple):
@@ -395,9 +394,9 @@ class Candidate(NamedTuple):
 
     Attributes:
         operator: the overload.
-        positional: what is passed by position.
-        named: what is passed by name.
-        assumed: names of the arguments that have a value which the trace leaves out, and that took a usual one.
+        positional: the positional arguments.
+        named: the keyword arguments.
+        assumed: names of the arguments whose value the trace omits, and which got a typical value.
     """
 
     operator: Any
@@ -407,7 +406,7 @@ class Candidate(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is assumed, or found among the operators around."""
+        """Whether nothing is assumed or inferred from other operators."""
         slots = (*self.positional, *(slot for _, slot in self.named))
         lists = [slot.items for slot in slots if isinstance(slot, ListArgument)]
         is_typed = all(
@@ -437,11 +436,11 @@ def is_operator(name: str) -> bool:
 
 
 def candidates(name: str, schema: str, arguments: Sequence[Argument]) -> tuple[Candidate, ...]:
-    """Return the overloads that take these arguments, the likeliest first.
+    """Return the overloads that accept these arguments, the likeliest first.
 
-    A trace has all arguments, defaults included: overloads with as many arguments come first, and among those the ones
-    that return their result. Of an operator that TorchScript ran, a trace has all values of the stack of its
-    interpreter, of which the last are the arguments.
+    A trace has all arguments, defaults included: overloads with as many arguments come first, and among them overloads
+    that return their result. For an operator that TorchScript ran, a trace has all values of the interpreter's stack;
+    the last ones are the arguments.
 
     Args:
         name: the name of the operator.
@@ -518,10 +517,10 @@ def _takes_number(name: str, position: int) -> bool:
 
 
 def _slot(operator: Any, argument: Any, value: Argument, position: int, assumed: list[str]) -> Slot | None:
-    """Return what is passed for one argument; None if its default is to be used.
+    """Return the value to pass for one argument; None for its default.
 
     Raises:
-        RefusedError: if the value cannot be that of this argument.
+        RefusedError: if the value does not fit the argument.
     """
     kind = str(getattr(argument, "real_type", argument.type))
     is_optional = kind.startswith("Optional[")
@@ -624,7 +623,7 @@ INTEGERS = ("int", "long int", "long")
 """The dtypes of indices in a trace."""
 
 NEAR = 60
-"""How many operators before and after one are looked at."""
+"""The number of operators before and after one that are searched."""
 
 _WIDTH = re.compile(r"OpaqueType<(\d)u?>")
 
@@ -632,7 +631,7 @@ _BY_WIDTH = {1: torch.bool, 2: torch.bfloat16, 4: torch.float32, 8: torch.int64}
 
 
 class Neighbors:
-    """The operators around others; their tensors have dtypes.
+    """The operators near others, from whose tensors dtypes are inferred.
 
     Args:
         threads: the operators of each thread by their start.
@@ -652,8 +651,9 @@ class Neighbors:
     def dtype_of_list(self, op: Op, items: Sequence[TensorArgument]) -> torch.dtype:
         """Return the likeliest dtype of a list of tensors among the arguments of an operator.
 
-        It is the dtype that a kernel below the operator names; that of a tensor of the same shape, or of the shape of
-        the result, in an operator inside, around or near it; that of another argument; the commonest of the trace.
+        In this order: the dtype in the name of a kernel below the operator; the dtype of a tensor of the same shape, or
+        of the shape of the result, in a child, a parent or a near operator; the dtype of another argument; the most
+        common dtype of the trace.
         """
         width = None
         for kernel in _kernels(op):
@@ -678,10 +678,10 @@ class Neighbors:
         return self._common
 
     def indices_of(self, op: Op) -> list[torch.Size] | None:
-        """Return the shapes of the indices of ``aten::index`` and ``aten::index_put_``; None if nothing shows them.
+        """Return the shapes of the indices of ``aten::index`` and ``aten::index_put_``; None if they are unknown.
 
-        Operators inside convert and reshape them. Otherwise, an operator that is near reads the result: a tensor of the
-        same dtype, whose last axes are those that are not indexed.
+        Children convert and reshape them. Otherwise a near operator reads the result: a tensor of the same dtype whose
+        last axes are the axes without an index.
         """
         found = [x for x in op.arguments or () if isinstance(x, TensorArgument)]
         if not found:
@@ -810,7 +810,7 @@ _CODES = {
     44: "float8_e8m0fnu",
     45: "float4_e2m1fn_x2",
 }
-"""The numbers of ``c10::ScalarType``, which name a dtype among the arguments."""
+"""The dtypes by number of ``c10::ScalarType``, as arguments of a trace."""
 
 DTYPES: dict[str, torch.dtype] = {
     name: getattr(torch, dtype) for name, dtype in _NAMES.items() if hasattr(torch, dtype)
@@ -825,7 +825,7 @@ FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, 
 """Memory formats by number."""
 
 WRAPPED = {"double": 1.0, "long int": 1, "long": 1, "bool": True, "c10::complex<double>": 1j}
-"""The dtypes of Python numbers in a trace, which are tensors without axes there, and a number of each."""
+"""The dtypes of Python numbers in a trace (0-d tensors there), with a number of each."""
 
 _IN_KERNELS = (
     ("BFloat16", "bfloat16"),
@@ -839,6 +839,6 @@ _IN_KERNELS = (
 
 
 def dtype_in(kernel: str) -> torch.dtype | None:
-    """Return the dtype that the name of a kernel on a list of tensors states; None if it states none."""
+    """Return the dtype in the name of a kernel on a list of tensors; None without one."""
     metadata = kernel.rpartition("Metadata")[2]
     return next((getattr(torch, dtype) for word, dtype in _IN_KERNELS if word in metadata), None)

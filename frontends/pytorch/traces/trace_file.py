@@ -1,6 +1,6 @@
-"""The estimate of a trace: its operators run again on meta tensors, with the times that it recorded.
+"""The estimate of a trace: its operators, replayed on meta tensors, with their recorded times.
 
-Below are the readers: the formats of the profiler (Kineto) and of execution traces.
+Below are the readers of the formats: the profiler (Kineto) and execution traces.
 """
 
 from __future__ import annotations
@@ -90,14 +90,14 @@ def estimate(
     """Record the calls of a trace.
 
     Args:
-        recorder: receives the calls, with their measured times: on the device if that worked, else on the host.
+        recorder: receives the calls, with times of the device if the trace has any, else of the host.
         model: the path of a trace of ``torch.profiler``, or of an execution trace; plain or compressed by gzip.
         inputs: must be None: a trace has its shapes.
-        et: the path of the execution trace that was recorded together with a trace of the profiler. It has ids of
-            tensors, results and overloads, which the other lacks.
-        profiler_step: number of the step of the profiler that is counted, 6 for ``ProfilerStep#6``. Default: of several
-            steps the one that took the median time; without steps everything.
-        graphs: the path of the trace in which the CUDA or HIP graphs were captured that the other replays.
+        et: the path of the execution trace that was recorded together with a trace of the profiler. It adds ids of
+            tensors, results and overloads.
+        profiler_step: number of the counted step of the profiler, 6 for ``ProfilerStep#6``. Default: the step with the
+            median time; without steps, the whole trace.
+        graphs: the path of the trace with the capture of the CUDA or HIP graphs that this trace replays.
 
     Raises:
         TypeError: if inputs are given, or an option is invalid.
@@ -200,7 +200,7 @@ def _is_inside(op: Op, step: Step | None) -> bool:
 
 
 def _set_lines(recorder: Recorder, replay: Replay, has_tracebacks: bool) -> None:
-    # Without tracebacks only calls that no calculator is known for keep theirs.
+    # Without tracebacks=True, only calls without a calculator keep theirs.
     for op, calls in replay.calls.items():
         for position in calls:
             call = recorder.calls[position]
@@ -209,8 +209,8 @@ def _set_lines(recorder: Recorder, replay: Replay, has_tracebacks: bool) -> None
 
 
 def _forget_operands(recorder: Recorder) -> None:
-    # A trace without ids of tensors gives every call tensors of its own. Whether two calls read the same weight or
-    # activation is unknown, and not that all of them are different ones.
+    # A trace without tensor ids gives every call its own tensors. Whether two calls share a weight or an activation is
+    # unknown, which must not read as "all different".
     produced: set[int] = set()
     for i, call in enumerate(recorder.calls):
         inputs = tuple(identity if identity in produced else 0 for identity in call.inputs)
@@ -237,7 +237,7 @@ def _without_bound(recorded: Recorded, profile: Profile) -> str:
 
 
 def _owners(recorder: Recorder, replay: Replay) -> dict[Op, int]:
-    # An operator that is recorded as several calls is the first of them; the others are operators inside of it.
+    # An operator that is recorded as several calls owns the first one; the others belong to its children.
     owners: dict[Op, int] = {}
     for op, calls in replay.calls.items():
         if calls:
@@ -312,8 +312,8 @@ def _elsewhere(kernels: Iterable[Kernel]) -> Counter[str]:
 
 # Operators of a recomputation that an exception ended
 #
-# ``torch.utils.checkpoint`` ends a recomputation as soon as all saved tensors are there: by an exception in the
-# operator that saves the last one. The trace has its span, of which the operator ran only what comes before.
+# ``torch.utils.checkpoint`` ends a recomputation once all saved tensors exist, by an exception in the operator that
+# saves the last one. The trace has the span of this operator, which ran only up to that point.
 
 
 _VIEWS = frozenset(
@@ -326,7 +326,7 @@ _VIEWS = frozenset(
 
 
 def stopped(ops: Sequence[Op], device_times: Mapping[Op, int]) -> set[Op]:
-    """Return the operators that were recomputed in part only: equal operators of the run did more.
+    """Return the operators that were recomputed only in part: equal operators of the run did more.
 
     Args:
         ops: the operators.
@@ -375,7 +375,7 @@ ROCPROF = "rocprofiler-sdk-tool"
 
 
 def read(path: str | PathLike[str], only_device: bool = False) -> Recorded:
-    """Return everything that a trace says.
+    """Return the content of a trace.
 
     Args:
         path: the file.
@@ -414,9 +414,9 @@ def read(path: str | PathLike[str], only_device: bool = False) -> Recorded:
 
 
 def join_execution_trace(recorded: Recorded, other: Recorded, name: str) -> None:
-    """Give operators of the profiler the ids, results and overloads that an execution trace has for them.
+    """Add the ids, results and overloads of an execution trace to the operators of the profiler.
 
-    Both number what they record alike while they run together.
+    If both record together, they use the same numbers.
 
     Raises:
         CostError: if the two have no operator in common.
@@ -437,16 +437,16 @@ def join_execution_trace(recorded: Recorded, other: Recorded, name: str) -> None
 
 
 ROOT = "[pytorch|profiler|execution_trace"
-"""The beginning of the names of nodes that stand for a process or a thread."""
+"""The prefix of the names of nodes for a process or a thread."""
 
 _NONE = "<None>"
 
 
 class ExecutionTraceReader:
-    """Takes the nodes of a file one at a time.
+    """A reader of the nodes of a file, one at a time.
 
-    An operator that an exception ended is missing, and so are those around it. What is inside of them is at the top,
-    without the views of the operator that ended. It was a recomputation of the backward pass.
+    An operator that an exception ended (a recomputation of the backward pass) is missing, with its parents. Their other
+    children are at the top level, without the views of the ended operator.
     """
 
     recorded: Recorded
@@ -457,7 +457,7 @@ class ExecutionTraceReader:
         self._roots: set[Any] = set()
 
     def add(self, node: Any) -> None:
-        """Take one node."""
+        """Read one node."""
         if not isinstance(node, dict) or not isinstance(node.get("name"), str):
             return
         name, identity = node["name"], node.get("id")
@@ -573,13 +573,13 @@ WORK = {
     "gpu_memset": "memset",
     "memset": "memset",
 }
-"""The categories of work of the device, in lower case, and what kind of work they are."""
+"""The kind of work of the device by category, in lower case."""
 
 OPERATOR = ("cpu_op", "Operator")
 """The categories of operators."""
 
 XLA = "xla"
-"""The category of events of XLA, which have none."""
+"""The category that events of XLA get, because they have none."""
 
 DETAILS = frozenset(
     (
@@ -587,7 +587,7 @@ DETAILS = frozenset(
         *("Process Group Name", "Process Group Ranks"),
     )
 )
-"""What events of collectives and Triton kernels say besides their arguments."""
+"""The keys of further data of collectives and Triton kernels."""
 
 MODULE = "nn.Module: "
 
@@ -604,17 +604,17 @@ _NUMBERS = frozenset(("Scalar", "ScalarList"))
 _NOTHING = frozenset(("", "None"))
 
 MOST_BAD = 10**5
-"""Maximum events without a valid time, besides as many as are valid."""
+"""The maximum number of events without a valid time, in addition to the number of valid ones."""
 
 
 class KinetoReader:
-    """Takes the events of a file one at a time.
+    """A reader of the events of a file, one at a time.
 
     Args:
-        only_device: whether operators other than collectives, modules and lines of code are left out.
+        only_device: whether to leave out operators other than collectives, modules and lines of code.
 
     Attributes:
-        recorded: what was read.
+        recorded: the content so far.
         is_no_trace: whether most of many events have no valid time.
     """
 
@@ -632,7 +632,7 @@ class KinetoReader:
         self.is_no_trace = False
 
     def add_head(self, key: str, value: Any) -> None:
-        """Take a value of the file beside its events."""
+        """Read a value of the file outside its events."""
         if key == "deviceProperties" and isinstance(value, list):
             names = [each.get("name") for each in value if isinstance(each, dict)]
             self.recorded.device = next((name for name in names if isinstance(name, str) and name), "")
@@ -640,7 +640,7 @@ class KinetoReader:
             self.recorded.distributed = value
 
     def add(self, event: Any) -> None:
-        """Take one event; events that are not of a span are left out."""
+        """Read one event; events other than spans are ignored."""
         if not isinstance(event, dict) or event.get("ph") != "X":
             return
         category, name, args = event.get("cat"), event.get("name"), event.get("args")
@@ -660,7 +660,7 @@ class KinetoReader:
     def add_span(
         self, category: str, name: str, start: int, end: int, place: tuple[Any, Any], args: dict[str, Any]
     ) -> None:
-        """Take one span, in nanoseconds, of a process and thread."""
+        """Read one span, in nanoseconds, of a process and thread."""
         if self._only_device and (category == "python_function" or (category in OPERATOR and name != PARAMETERS)):
             return
         if place != self._last[0]:
@@ -790,7 +790,7 @@ def _strides(dims: Any, value: Any) -> tuple[int, ...] | None:
 
 
 def literal(text: str) -> Any:
-    """Return the value that a text of ``Concrete Inputs`` states; the text itself if it states another thing."""
+    """Return the literal value of a text of ``Concrete Inputs``; the text itself if it is not a literal."""
     if len(text) > 100_000:
         return text
     try:

@@ -349,7 +349,7 @@ def test_a_target_with_arguments_is_one_model(model, capsys):
     with pytest.raises(SystemExit) as left:
         main([f"{model}:twice(n=[2,3])", "--input", "2x3"])
     assert left.value.code == 2
-    assert "n must have one value (costcore table counts a model for each of a list" in capsys.readouterr().err
+    assert "n must have one value (costcore table counts a model per item of a list)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_code_of_a_part_of_a_model_is_not_run(folder):
 @pytest.mark.parametrize("name", ["hf-hub:someone/net", "hf_hub:someone/net", "local-dir:/etc"])
 def test_a_name_of_timm_that_says_where_is_refused(folder, name):
     path = folder({"model_type": "timm_wrapper", "architecture": name})
-    with pytest.raises(CostError, match=r"config.json: architecture is '.*', which is not looked for"):
+    with pytest.raises(CostError, match=r"config.json: architecture is '.*', and models of a hub or folder"):
         load_model(f"hf:{path}")
 
 
@@ -262,7 +262,7 @@ def test_sizes_below_zero_are_no_usual_input(folder, size):
     )
     model = load_model(f"hf:{path}")
     model.config.image_size = size
-    with pytest.raises(CostError, match=r"no usual input: pixel_values would have the shape \(1, 3, -1, "):
+    with pytest.raises(CostError, match=r"no default input: pixel_values would have the shape \(1, 3, -1, "):
         usual_inputs(model)
 
 

@@ -55,7 +55,7 @@ def test_node_data_by_other_costs_and_for_other_graphs():
 def test_node_data_of_an_unknown_metric_or_a_symbolic_cost_is_an_error():
     with pytest.raises(ValueError, match="expected flops, macs"):
         MODEL.to_model_explorer(column="color")
-    with pytest.raises(CostError, match=r"linear-1: macs is symbolic \(n\), which no color .*: report.subs\(n=…\)"):
+    with pytest.raises(CostError, match=r"linear-1: macs is symbolic \(n\) and has no color\. .*: report.subs\(n=…\)"):
         net(Step("linear", macs=Symbol("n"))).to_model_explorer(column="macs")
     with pytest.raises(CostError, match=r"report.subs\({'past \+ new': …}\)"):
         net(Step("linear", macs=Symbol("past + new"))).to_model_explorer(column="macs")
