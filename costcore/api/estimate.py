@@ -1,4 +1,4 @@
-"""Compute the cost of one pass of a model: :func:`estimate`, models by target (``"net.py:Net"``), and their code."""
+"""Compute the cost of one pass of a model: :func:`estimate`, and loading of models by target (``"net.py:Net"``)."""
 
 from __future__ import annotations
 
@@ -118,15 +118,15 @@ def estimate(
         inputs: a shape (tuple of ints), a shape with a dtype, which is a pair ``((2, 128), "int64")`` or a
             :class:`costcore.Tensor`, a tensor or array, or a tuple, list or dict of these. An ONNX model declares the
             shapes of its inputs; shapes by name replace them.
-            A list of integers is a shape unless the model takes it for numbers, as its signature or code says;
-            ``Value([64, 64])`` always is a list of numbers.
+            A list of integers is a shape, unless the signature or code of the model shows that it expects a list of
+            integers; ``Value([64, 64])`` always is one.
             A size may be a name, ``("batch", 3, "height", "width")``, or a sum or product of names and integers,
             ``"16*h"``: all dimensions and costs of the report are then formulas in these names, for
             :meth:`Report.subs`. They are exact: they are found from about twenty captures, and checked at others.
         fma_1flop: count a fused multiply-add as one FLOP (True) or two (False).
         layout: ``"framework"`` or ``"free"``, see :class:`ComputationalCostHook`.
         tracebacks: store the location in the user's code of every call.
-        record_api_calls: record by which function or symbol the code called every operator, and every module call; see
+        record_api_calls: record module calls, and the function or symbol with which the code called each operator; see
             :class:`ComputationalCostHook`.
         calculators: calculators (cost formulas) for this run only, by operator, class of modules, function or
             ``torch.autograd.Function``; or a list of calculators that :func:`costcore.costs` decorates. See
@@ -146,11 +146,11 @@ def estimate(
               :attr:`Report.memory` and :meth:`Report.show_memory`.
             * ``optimizer`` (str or function, default: none; PyTorch): count a step of this optimizer too, after the
               backward pass: ``"sgd"``, ``"sgd_momentum"``, ``"adam"``, ``"adamw"``, or a function that takes the
-              parameters and returns a ``torch.optim.Optimizer``. On CUDA it works on lists by default: add
-              ``"_foreach"`` to the name.
+              parameters and returns a ``torch.optim.Optimizer``. On CUDA, PyTorch uses the ``foreach`` form
+              by default: add ``"_foreach"`` to the name.
             * ``step`` (str, default ``"steady"``; PyTorch): ``"first"`` counts the step that makes the state of the
-              optimizer, ``"steady"`` any later one, ``"accumulated"`` the last of several micro-batches, before which
-              gradients exist too; ``"unsynchronized"`` the same, if processes did not exchange gradients before.
+              optimizer, ``"steady"`` any later one, ``"accumulated"`` the last of several micro-batches, which begins
+              with accumulated gradients; ``"unsynchronized"`` the same with gradients that no process has sent yet.
             * ``loss`` (function, default: the sum of all floating-point outputs, which is not counted; PyTorch):
               returns the loss from what the model returned.
             * ``checkpoint`` (str, default: none; PyTorch): name of a class of modules, ``"BertLayer"``, whose outermost
@@ -172,8 +172,8 @@ def estimate(
               ``{"h": ("batch", 8)}``.
             * ``regroup`` (bool or names of patterns, default False; ONNX, PyTorch): count operators that an exporter
               decomposed, or that PyTorch writes in Python out of others (``F.normalize``), as one operator.
-            * ``explain_regroup`` (bool or names of patterns, default False; ONNX): note why other groups of
-              nodes are not the operators of ``regroup``.
+            * ``explain_regroup`` (bool or names of patterns, default False; ONNX): note which groups of
+              nodes nearly match a pattern of ``regroup``, and why they do not.
             * ``check_shapes`` (bool, default False; ONNX): cross-check shapes with ``onnx.shape_inference``.
             * ``et`` (path, default: none; traces): the execution trace that was recorded together with a trace of the
               profiler.
@@ -181,8 +181,8 @@ def estimate(
               is counted, 6 for ``ProfilerStep#6``.
             * ``graphs`` (path, default: none; traces): the trace with the capture of the CUDA or HIP graphs that this
               trace replays.
-            * ``max_nodes`` (int, default 100,000; ONNX): how many nodes functions, loops and branches may expand to,
-              besides the nodes that the file stores.
+            * ``max_nodes`` (int, default 100,000; ONNX): maximum number of nodes that expanded functions, loops and
+              branches may add to those of the file.
 
     Raises:
         CostError: if the model is not supported, cannot be read, or fails on these inputs. With ``strict`` and a
@@ -279,8 +279,8 @@ def report_in_sizes(
         trace = capture(sized)
         if trace.run.memory is not None:
             raise ValueError(
-                f"memory=True needs integers in place of {', '.join(named.symbols)}: when memory is allocated and "
-                "freed has no formula"
+                f"memory=True needs integers in place of {', '.join(named.symbols)}: the course of memory "
+                "over a run has no formula"
             )
         return trace
 
@@ -378,8 +378,8 @@ MODES = (TRAIN, EVALUATION)
 def in_mode(model: Any, target: str, mode: str | None, is_step: bool) -> str:
     """Put a model into a mode for counting, and return that mode; empty if the model keeps its own.
 
-    Every command and function counts a model in its own mode. Models of libraries are in evaluation mode, for a
-    training step in train mode.
+    By default a model is counted in its current mode. Models of libraries are put into evaluation mode, and for a
+    training step into train mode.
 
     Args:
         model: the model; one without modes stays as it is.
@@ -404,7 +404,7 @@ def has_modes(model: Any) -> bool:
 
 
 def check_report(report: ReportData, model: Any, target: str, mode: str | None, is_step: bool) -> None:
-    """Check that a report has the requested mode and phases, if its model could not be changed for them.
+    """Check the mode and phases of a report whose model :func:`in_mode` cannot change, such as a file.
 
     Args:
         report: the report.
@@ -580,11 +580,11 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
 
     A model of a library, ``timm:resnet50``, is made without weights. Otherwise ``module`` is ``package.module`` or
     ``file.py``. ``factory`` is a function or class, or a model. The code of the module and of the factory is run. A
-    function that needs arguments is the model itself if a frontend counts functions, as that of JAX does.
+    function that needs arguments is itself the model if a frontend counts functions, such as that of JAX.
 
     Args:
         target: the path, or module and factory, perhaps with arguments, ``net.py:make(width=0.5)``.
-        arguments: the arguments of the factory; default: the arguments in the target; a model is not called.
+        arguments: the arguments of the factory; default: those in the target. A model is returned without a call.
 
     Raises:
         ValueError: if ``target`` has another form.

@@ -118,8 +118,8 @@ def plan(
         per_node: the maximum number of devices along ``tp``.
         micro_batches: samples per pass to try.
         verified: the number of plans with all blocks captured; 0 saves their time.
-        checkpoints: activation checkpointing of the blocks to try, default both; or options ``checkpoint`` of
-            :func:`costcore.estimate`: other modules, or ``"Block(save=mm,attention)"``.
+        checkpoints: kinds of activation checkpointing to try; default: none, and of all blocks. Others are options
+            ``checkpoint`` of :func:`costcore.estimate`: other modules, or ``"Block(save=mm,attention)"``.
         precisions: options ``precision`` of :func:`costcore.estimate` to try, or ``"fp8"``: linear layers of blocks in
             float8, as in Transformer Engine, everything else as in ``"bfloat16"``.
         meshes: the meshes to try, ``{"dp": 8, "tp": 8}``, with any of ``dp``, ``fsdp``, ``tp``, ``pp``, ``cp``, and
@@ -213,12 +213,12 @@ def plan(
 def _published_run(
     model: Any, sized: Callable[[int], Any], device: Device, devices: int, dtype: str, options: Mapping[str, Any]
 ) -> WholeRun | None:
-    # Only published runs of such devices need the FLOPs of the model.
+    # Without published runs of this kind of device, the FLOPs of the model are not needed.
     if family_of(device.name) is None or dtype not in DTYPES:
         return None
     try:
         step = Step(estimate(model, sized(1), backward=True, precision="bfloat16", **options), Packing())
-    except CostError:  # ranks could be captured: a range of published runs is not worth an error
+    except CostError:  # plans are still possible, without a range of published runs
         return None
     setup = setup_of(step, device.name, devices, dtype)
     if setup is None:
@@ -296,7 +296,7 @@ class _Search:
         Args:
             setups: setups that differ in the micro-batch, in ascending order.
         """
-        # Sound: memory grows with the micro-batch as long as the same gradients and passes are kept.
+        # If a micro-batch does not fit, a larger one does not either, unless it keeps other gradients or passes.
         found: list[Plan] = []
         last: Plan | None = None
         for setup in setups:
@@ -440,7 +440,7 @@ class _Search:
         if setup.precision == FP8 and setup.zero != 3:
             extra += 2 * rank.linear
         on_device = 0.0 if "optimizer" in setup.offload else share
-        # The capture holds embedding and head; other stages own them. Their gradients persist only if they accumulate.
+        # The capture has embedding and head; this stage may lack them. Their gradients persist only if they accumulate.
         extra -= rank.of_ends(lacks, "weights") + on_device * rank.of_ends(lacks, "state")
         if setup.accumulates:
             extra -= (1 - cut.gradients) * rank.of_ends(lacks, "gradients")
@@ -460,7 +460,7 @@ def _copies(setup: Setup) -> tuple[int, int]:
 
 
 def _share_of_state(setup: Setup, rank: RankCosts) -> float:
-    """Return the share of the optimizer state of a captured rank that each of the copies holds."""
+    """Return the share of a captured rank's optimizer state that one data-parallel copy holds."""
     if setup.zero not in (1, 2):
         return 1.0
     copies, of_experts = _copies(setup)
@@ -472,7 +472,7 @@ def sent_bytes(setup: Setup, rank: RankCosts) -> float:
     """Return the bytes that a rank sends in a step, except between stages of a pipeline.
 
     Among n copies, a ring sends (n - 1) / n of a tensor to reduce and scatter it, and as much to gather it. An
-    all-reduce is both, of gradients. ZeRO-1 and ZeRO-2 reduce and scatter gradients, and gather parameters.
+    all-reduce of gradients is both. ZeRO-1 and ZeRO-2 reduce and scatter gradients, and gather parameters.
 
     Args:
         setup: how the step runs.
@@ -483,7 +483,7 @@ def sent_bytes(setup: Setup, rank: RankCosts) -> float:
     sent = setup.n_micro_batches * rank.sent
     experts = rank.expert_parameters
     if setup.zero == 3:
-        # The capture reduces gradients once. Hybrid shards also reduce across replicas.
+        # A captured pass reduces gradients once. Hybrid shards also reduce across replicas.
         shards, of_experts = mesh.fsdp * mesh.cp, mesh.fsdp * mesh.cp // mesh.ep
         owned = experts / of_experts
         scattered = (rank.parameters - owned) * (shards - 1) + owned * (of_experts - 1)
@@ -495,7 +495,7 @@ def sent_bytes(setup: Setup, rank: RankCosts) -> float:
 
 
 def _kept(setup: Setup) -> tuple[str, float]:
-    # Whether gradients are kept between passes, and the number of passes whose activations are kept.
+    # The kind of step (it decides whether gradients are kept), and the number of passes whose activations are kept.
     return setup.step, setup.schedule.in_flight(0, setup.mesh.pp, setup.n_micro_batches)
 
 
@@ -509,7 +509,7 @@ ALIKE = 1.05
 class _Order:
     """The order of plans: by expected time, in steps of :data:`ALIKE`, then by the bound.
 
-    Plans with equal bounds, as without a link, are ordered by the bytes that they send.
+    Plans with equal bounds are ordered by the bytes that they send: without a link, the bound ignores communication.
     """
 
     def __init__(self, run: WholeRun | None, global_batch: int) -> None:
@@ -538,10 +538,10 @@ MOST_ROWS = 10
 """The number of plans that ``print`` and notebooks show."""
 
 ASSUMED = {
-    "cp": "devices that share a sequence compute equally many pairs, and mask columns of remote keys equal local ones",
+    "cp": "devices that share a sequence compute equally many pairs; masks allow as many remote keys as local ones",
     "ep": "every expert receives the same number of rows",
     "sp": "sequence parallelism divides all saved activations of a block by tp, and sends the bytes of all-reduces; "
-    "what a block recomputes is counted whole",
+    "recomputed activations of a block are not divided",
     FP8: "linear layers of blocks keep two float8 copies of their weights; saved activations count in bfloat16",
     "activations": "transfers of activations overlap with compute; the device holds the activations of two blocks",
     "optimizer": "compute time of the host for the optimizer step is not counted",
@@ -558,8 +558,8 @@ class Plan:
         setup: how the step runs.
         fits: whether it fits; None if it could not be captured.
         memory: the bytes that a device needs, with the context; None if it was not captured.
-        memory_at_least: a lower bound of ``memory``, if it was not captured, from a smaller micro-batch; otherwise
-            None.
+        memory_at_least: a lower bound of ``memory`` where that is None: weights, gradients and optimizer state, or the
+            need of a smaller micro-batch.
         sent: bytes that a device sends per step, except between pipeline stages.
         seconds: the minimum time of a step.
         bubble: idle time of pipeline stages over ``seconds``: ``(pp - 1) / n_micro_batches`` in the 1F1B schedule; see
@@ -647,7 +647,7 @@ FIGURES = ("seconds", "memory", "sent", "bubble", "micro_batch", "n_micro_batche
 
 
 class WholeRun(NamedTuple):
-    """The model of plans, to compare them with published runs.
+    """The training run without its setup, to compare plans with published runs.
 
     Attributes:
         run: its sizes, without a mesh.
@@ -666,7 +666,7 @@ class WholeRun(NamedTuple):
 
     @property
     def distance(self) -> float:
-        """The distance of the nearest published run of the model in any precision, whatever the mesh."""
+        """The distance from this run to the nearest published one, in any precision and on any mesh."""
         return min(expected(self.run._replace(precision=name)).nearest[0][1] for name in self.peaks)
 
     @property
@@ -732,8 +732,7 @@ class Plans(Result):
         """Return the Pareto-optimal plans that fit, by some figures.
 
         Args:
-            names: figures to minimize: ``"seconds", "memory"``; with a minus sign before its name, a figure to
-                maximize.
+            names: figures to minimize, ``"seconds", "memory"``, or to maximize, ``"-micro_batch"``.
 
         Raises:
             ValueError: if there is no such figure.

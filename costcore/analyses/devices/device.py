@@ -186,7 +186,7 @@ class Device:
         if is_printed:
             used, why = (
                 sheet,
-                f"as its data sheet and papers on MFU; bounds of time use {clock}, at the highest clock",
+                f"the peak of its data sheet, as in papers on MFU; bounds of time use {clock}, at the highest clock",
             )
         return [f"peak of {self.name}: {used} ({dtype}), {why}"]
 

@@ -41,7 +41,7 @@ MOST_VALUES = 5
 """The number of values in ``print`` and notebooks; a row sums the others."""
 
 COLUMNS = ("name", "nbytes", "offset", "born", "dies", "at_peak", "shape")
-"""The columns of their table."""
+"""The columns of the table of values."""
 
 MAX_NAMES = 8
 """The maximum number of symbols in a message."""

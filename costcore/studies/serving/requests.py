@@ -109,7 +109,7 @@ class Request(NamedTuple):
 def requests_of(
     prompt: int | Sequence[int], output: int | Sequence[int], shares: Sequence[float] | None = None
 ) -> list[Request]:
-    """Return the kinds of requests in lists of equal lengths, or one kind.
+    """Return one request per entry of the lists, which have equal lengths; one for numbers.
 
     Raises:
         ValueError: if a number is not positive, or the lengths differ.
@@ -330,7 +330,7 @@ def request_rates(
     tpot: float | None,
     draft: ServedModel | None = None,
 ) -> RequestRates:
-    """Return a row per batch, the largest batch that fits if some do not, and the best batch within the limits.
+    """Return a table of batches: the given ones, the largest that fits if some do not, and the best within the limits.
 
     Args:
         serving: the model.
@@ -438,7 +438,7 @@ class Server:
 
     @property
     def of_device(self) -> tuple[int | None, float | None]:
-        """Bytes of weights and experts of a layer on each device; None on one device, and without experts."""
+        """Per device: bytes of weights (None on a single device), and experts per layer (None without experts)."""
         if self._blocks is None:
             return None, None
         each = None if self._experts is None else self._experts.experts / self._setup.expert_ranks
@@ -545,7 +545,7 @@ class Server:
         return min(self._setup.ranks, self._blocks.kv_heads)
 
     def _decode(self, batch: int, beside: Phase | None = None) -> float:
-        # The mean step: bytes of the cache are linear in the context.
+        # The mean step over the contexts of all requests.
         others = () if beside is None else (beside,)
         return sum(
             float(weight)

@@ -472,9 +472,7 @@ def _published_figures(ledger: LedgerData, found: Expected | None, rates: Rates)
     if found is None:
         return
     shown = f"{100 * found.low:.0f} to {100 * found.high:.0f} % MFU"
-    because = (
-        f"by the {NEAREST} nearest of them; {INSIDE:.0%} of the runs are within the range that the other runs give"
-    )
+    because = f"from the {NEAREST} nearest; such a range held {INSIDE:.0%} of the runs when they were left out"
     yield Figure("published_mfu", "Published runs", Formatted(found.middle, shown), "ratio", because, "calibrated")
     slow, middle, fast = (ledger.days(share, {}) for share in (found.low, found.middle, found.high))
     shown = _in_days(fast, slow)

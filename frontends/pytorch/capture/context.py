@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from ..recording.modules import ApiCallTracker
 
 NO_COMPOSITES = (
-    "this version of PyTorch hides composite operators: they are recorded as one call if Python calls them; those that "
-    "TorchScript or C++ calls are listed as the operators PyTorch decomposes them into, with the same MACs; autocast "
-    "does not affect meta tensors"
+    "this version of PyTorch hides composite operators: calls from Python are recorded as one call; calls from "
+    "TorchScript and C++ are listed as the operators PyTorch decomposes them into, with the same MACs; autocast does "
+    "not affect meta tensors"
 )
 
 OTHER_THREADS = "other_threads"
@@ -63,7 +63,7 @@ OTHER_THREADS = "other_threads"
 
 UNSEEN_THREADS = (
     f"{Uncounted.OTHER_THREADS.reason(OTHER_THREADS)}, which are not counted: a capture records the thread that "
-    "entered it and those that this one starts; enter one in each other thread"
+    "entered it and the threads that it starts; enter a capture in each other thread"
 )
 
 
@@ -91,7 +91,7 @@ def capture(
         has_replay: whether repeated calls on meta tensors skip their kernels.
         has_composites: whether composite operators are captured at the key ``PreDispatch``; None: if PyTorch has it.
         is_estimate: whether this is an estimate rather than a run; see :class:`CaptureMode`.
-        keeps_indices: whether tensors that are indexed by lists keep their values; every function call takes longer.
+        keeps_indices: whether tensors indexed by lists keep their values, which slows down every function call.
     """
     if has_composites is None:
         has_composites = can_see_composites()
@@ -325,7 +325,7 @@ def _run_whole(mode: CaptureMode, whole: Any, module: Module, args: Any, kwargs:
 
 
 class _ModuleCalls(NamedTuple):
-    # :func:`_call_module` runs as the code of another function, and cannot see the names of this module.
+    # The code of :func:`_call_module` is put into another function, where the globals of this file are not visible.
     thread: ThreadState
     note_unseen: Callable[[Module], None]
     original: Callable[..., Any]
@@ -605,8 +605,8 @@ def patch_conversion(stack: ExitStack, active_mode: Callable[[], CaptureMode | N
 
 # Activation checkpointing
 #
-# PyTorch before 2.5 has no module for the meta device; the state of the random generator is that of the CPU. Policies
-# of selective checkpointing name the attention kernels of a GPU, which an estimate runs as that of a CPU.
+# PyTorch before 2.5 has no ``torch.meta``, so the random state of the CPU is used. Policies of selective checkpointing
+# name attention kernels of GPUs, for which an estimate runs the CPU kernel.
 
 
 _ATTENTION = "_scaled_dot_product_{}_attention"
@@ -646,7 +646,8 @@ def patch_checkpoint(stack: ExitStack, active_mode: Callable[[], CaptureMode | N
 
 
 def _patch_device_type(stack: ExitStack, checkpoint: Any, is_capturing: Callable[[], bool]) -> None:
-    # Recomputation keeps the autocast of the inputs' device, here meta, and of the CPU.
+    # PyTorch recomputes under the autocast of the CPU and of the device of the inputs. That is meta here, so name the
+    # device whose autocast is enabled.
     original: Callable[..., str] = checkpoint._infer_device_type
 
     @wraps(original)
@@ -741,15 +742,15 @@ class Session:
 
     Captures may end in any order, and in another thread. Mode stack and dispatch keys are thread-local: if the last
     capture ends in another thread, the mode stays on the stack, without effect, until this thread runs a composite
-    operator or captures again. The function mode stays until this thread captures again, because PyTorch pops and
-    pushes it around every function.
+    operator or captures again. The function mode stays until this thread captures again: PyTorch pops it while it
+    handles a function, so it cannot be removed from inside.
 
     Args:
         mode: the mode that sees the operators.
         has_composites: whether composite operators are captured at the key ``PreDispatch``.
 
     Attributes:
-        threads: the sessions of the threads that this one started, whose captures end with those of this one.
+        threads: the sessions of threads that this thread started; they end with this session.
         unseen_threads: other threads that ran modules without a capture (in an estimate: modules of its model).
     """
 
@@ -803,7 +804,7 @@ class Session:
         return self.mode.is_estimate
 
     def begin_thread(self, mode: CaptureMode, stack: ExitStack) -> None:
-        """Capture in the current thread, which this one started, until ``stack`` is closed or this session ends.
+        """Capture in the current thread, started by the thread of this session, until ``stack`` or the session ends.
 
         Args:
             mode: the mode that sees the operators of the current thread.

@@ -111,7 +111,7 @@ def test_price_and_energy_at_the_utilization_of_published_runs(mfu, far):
     share = f"at {100 * (mfu or 0.4):.0f} % MFU{f', {far} published runs,' if far else ''}"
     assert f"{share} on 64 x 989.4 TFLOP/s (bfloat16, dense, printed)" in text
     assert ("of the nearest published runs: their mean is --mfu" in text) == bool(far)
-    assert "as its data sheet and papers on MFU; bounds of time use 1,070.5 TFLOP/s" in text
+    assert "the peak of its data sheet, as in papers on MFU; bounds of time use 1,070.5 TFLOP/s" in text
 
 
 def test_utilization_needs_a_device_and_a_stage():
