@@ -58,7 +58,7 @@ PYTORCH_ABILITIES = {
     "distribution": f"{__name__}.pytorch.parallel.strategies:Distribution",
     "process_settings": f"{__name__}.pytorch.naming:process_settings",
     "schedule": f"{__name__}.pytorch.schedule:schedule",
-    "without_gpu": f"{__name__}.pytorch.capture.gpu_code:without_gpu",
+    "without_gpu": f"{__name__}.pytorch.capture.surroundings:without_gpu",
     "finetuned": f"{__name__}.pytorch.finetuning:finetuned",
 }
 

@@ -564,7 +564,7 @@ class Base:
             yield Fraction(2), PRICES["doubled"], ("doubled",)
         elif self.view.unit == "FLOP":
             yield Fraction(1, 2), PRICES["halved"], ("halved",)
-        # Changes of a part of the total beyond its unit are too unlikely.
+        # For a part of the total, only a change of unit is likely enough.
         if not is_whole:
             return
         yield Fraction(3), PRICES["training"], ("times 3, for a training step",)

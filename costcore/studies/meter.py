@@ -337,7 +337,7 @@ class MFUMeter(Readings):
         report = self._runs.end_step()
         if report is None:
             self._log.leave_out_step(sum_of(pending))
-            self._note("some steps are not counted: they were seen too late to be, as micro-batches of new shapes came")
+            self._note("some steps are not counted: a micro-batch of a new shape came in the middle of them")
             return
         together = Sizes(sum(each.tokens for each in sizes), sum(each.samples for each in sizes))
         cost, notes = cost_of(report, together)
@@ -495,7 +495,7 @@ class RunCounts:
             self._hook = hook
 
     def end_step(self) -> Report | None:
-        """Return the report of the step; None if nothing was added to it, or if it was seen too late."""
+        """Return the report of the step; None if nothing was added to it, or if a new input came in the middle."""
         sequence, self._sequence = self._sequence, ()
         if not sequence:
             return None

@@ -326,7 +326,7 @@ def _quantity(record: CallCost, name: str) -> Dim:
         return 0
 
 
-# Usual input sizes.
+# Common input sizes.
 
 
 IMAGES = (224, 256, 288, 299, 320, 384, 448, 512, 640)
@@ -337,7 +337,7 @@ SEQUENCES = (128, 256, 512, 1024, 2048)
 
 
 def other_sizes(text: str, inputs: Any) -> Iterator[str]:
-    """Yield the text of ``--input`` with other usual sizes: square images, or other lengths of a sequence.
+    """Yield the text of ``--input`` with other common sizes: square images, or other lengths of a sequence.
 
     Args:
         text: the text, ``1x3x224x224`` or ``ids=1x128:int64``.

@@ -108,7 +108,7 @@ def all_rules() -> dict[str, Rule]:
 def operator(domain: str, op: str, version: int) -> Operator:
     """Return an operator in the given version of its domain.
 
-    An operator that came with a later version is read as of the newest version of its schema.
+    For an operator newer than ``version``, the newest version of its schema applies.
     """
     key = f"{domain}::{op}"
     if is_newer_than_onnx(key):
@@ -236,7 +236,7 @@ def _complete(value: Value, declared: Any, name: str, dims: Dimensions, node: No
 
 
 MOST_UNKNOWN = 1024
-"""Maximum elements of an unknown list of axes or sizes for onnx, which makes a dimension of each (1.21)."""
+"""Maximum elements of an unknown list of axes or sizes that onnx is given: onnx 1.21 creates a dimension for each."""
 
 NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 

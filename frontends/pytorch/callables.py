@@ -247,7 +247,7 @@ def is_layer(model: object) -> bool:
 
 
 class _Layer:
-    """What a twin has of its layer; copies of the twin share it.
+    """The layer of a twin and its variables; copies of the twin share both.
 
     Attributes:
         layer: the layer of Keras.

@@ -179,7 +179,7 @@ def estimate(
     settings = _Settings(
         *(operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank, dtype, examples, has_gpu)
     )
-    with masks_are_known() if recorder.counts_pairs else nullcontext():  # also those that the model and its inputs have
+    with masks_are_known() if recorder.counts_pairs else nullcontext():  # also masks in the model and its inputs
         _record_all(recorder, called, inputs, settings)
     if nonzero:
         recorder.records["nonzero_weights"] = nonzero_weights(model)
@@ -217,7 +217,7 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
         inputs, branches = found
         lost = False
     if lost and recorder.assumptions:
-        # Something may be unknown only as a list was the index of a tensor, whose values take time to keep.
+        # Keeping the values of tensors that lists index is slow: only a second run does so.
         keeps_indices, branches, other = True, Branches({}), recorder.of_another_run()
         record(inputs, other, branches)
         recorder.adopt(other)
@@ -315,7 +315,7 @@ def _record(
         keeps_indices: whether tensors that are indexed by lists keep their values.
 
     Returns:
-        Whether some may have lost them.
+        Whether some of these tensors may have lost their values.
     """
     operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank, *rest = settings
     dtype, examples, has_gpu = rest
@@ -442,7 +442,7 @@ class _Pass(NamedTuple):
         return [*self.args, *self.kwargs.values()]
 
     def _settings_of_thread(self, stack: ExitStack) -> None:
-        # PyTorch keeps them by thread.
+        # PyTorch keeps these settings per thread.
         stack.enter_context(torch.set_grad_enabled(self.backward))
         stack.enter_context(casts(self.precision))
         stack.enter_context(_gpu(self.has_gpu))
@@ -651,7 +651,7 @@ class KeptTensors:
         self._watched.append(identities)
 
     def clear_caches(self) -> None:
-        """Remove tensors from caches of functions alone: after an error, which itself holds most tensors."""
+        """Remove tensors from caches of functions only, after an error: its traceback holds most other tensors."""
         _clear_caches_of(self._kinds)
 
     def remove(self) -> Iterator[str]:

@@ -341,7 +341,7 @@ class _OneByOne(Optimizer):
 
 
 class Adam8bit(_OneByOne):
-    """AdamW with both moments in 8 bits, with a float32 scale for 256 of them.
+    """AdamW with both moments in 8 bits, and one float32 scale per 256 elements.
 
     Args:
         parameters: the parameters.

@@ -706,7 +706,7 @@ MAX_RUNS = 16
 
 
 def count_most_expensive(recorder: Recorder, first: Branches, record: Callable[[Recorder, Branches], object]) -> None:
-    """Replace the recorded run by one on the more expensive sides of its branches, if another side is.
+    """Replace the recorded run by one that takes the most expensive side of every branch.
 
     Each branch is tried once: first in all modules whose code it is, then in each of them. A side on which the model
     fails, or does not end, is not taken.

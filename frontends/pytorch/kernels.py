@@ -65,7 +65,7 @@ _CAUSAL: Mapping[str, Source] = {"causal": lambda args: args.get("causal") or No
 
 
 def _with_probabilities(out: tuple[int, ...], kwargs: Mapping[str, Any]) -> Any:
-    # With ``return_attn_probs`` the log-sums of the softmax come with it; the probabilities are for tests only.
+    # ``return_attn_probs`` also returns the log-sum-exp of the softmax; the probabilities are for tests only.
     if not kwargs.get("return_attn_probs"):
         return out
     return out, (out[0], *out[-2:-1], *out[1:-2]), None
@@ -119,7 +119,7 @@ def _all_and_allowed(args: Arguments, q: Tensor, keys: int, is_causal: bool) -> 
 
 
 def _pairs_of_sequences(values: ValuesOf, args: Arguments) -> Mapping[str, Any]:
-    # Without their lengths, as many sequences of the greatest length as there are.
+    # Without known lengths, every sequence is assumed to have the maximum length.
     heads = args["q"].shape[-2]
     queries, keys = _lengths(values, args["cu_seqlens_q"]), _lengths(values, args["cu_seqlens_k"])
     if queries is None or keys is None:
@@ -693,7 +693,7 @@ LAYERS: Mapping[str, Kernel] = {
     "liger_kernel.ops.qwen2vl_mrope::LigerQwen2VLMRopeFunction": Kernel(
         "rotary_embedding", {"x": "q", "k": "k", "cos": "cos", "sin": "sin"}, {}, lambda q, k, *_, **__: (q, k)
     ),
-    # Without a process group, as many experts as there are stay here.
+    # Without a process group all experts are in this process.
     "deepspeed.moe.sharded_moe::_AllToAll": Kernel(
         "all_to_all", {"x": "input"}, {"group_size": _group_size}, lambda group, x: x
     ),

@@ -197,7 +197,7 @@ _SYMBOLS = {
     "remainder": "mod",
     "sub": "sub",
 }
-"""The methods of a tensor that run for a symbol, and the function of :mod:`operator` for that symbol."""
+"""The methods of a tensor that an operator symbol may call, and the function of :mod:`operator` for that symbol."""
 
 _METHODS_OF_SYMBOLS = {
     "div": "truediv",
@@ -205,8 +205,8 @@ _METHODS_OF_SYMBOLS = {
     **{word: word for word in ("le", "lshift", "lt", "matmul", "mod", "mul", "ne", "neg", "or", "pos", "pow")},
     **{word: word for word in ("rshift", "setitem", "sub", "truediv", "xor")},
 }
-"""The same for methods such as ``__mul__``, by their names without underscores; those of reflected and in-place symbols
-start with ``r`` and ``i``."""
+"""The same for methods such as ``__mul__``, by their names without underscores. A prefix ``r`` marks reflected symbols,
+``i`` in-place ones."""
 
 
 class Spelling(NamedTuple):

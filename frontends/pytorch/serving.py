@@ -110,7 +110,7 @@ class MetaCachedModel:
         self.scores_all = has_scores and LAST_ONLY not in inspect.signature(model.forward).parameters
         self.is_recurrent = False
         self._template: Any = None
-        """The cache of one sequence of ``FEW + 1`` tokens, if one of any other size is like it."""
+        """The cache of one sequence of ``FEW + 1`` tokens; None unless resizing it gives a cache of any other size."""
         self.parts = self._parts()
         if self.is_recurrent and dtype is not None and isinstance(getattr(torch, dtype, None), torch.dtype):
             self._meta.to(getattr(torch, dtype))
@@ -130,7 +130,7 @@ class MetaCachedModel:
         for window, size in after.items():
             per_token = size - before.get(window, 0)
             found.append(CachedPart(per_token, window, size - (FEW + 1) * per_token, bits.get(window)))
-        # States may also be attributes of modules, as those of RecurrentGemma: then calls per token show the loop.
+        # States may also be attributes of modules, as in RecurrentGemma. More calls for more tokens show such a loop.
         stretch(cache, FEW, FEW + 1)
         grows = [tensor.shape for tensor, _ in parts(cache)] == [tensor.shape for tensor, _ in longer]
         self.is_recurrent = any(part.fixed for part in found) or (grows and n_short != n_longer)
@@ -140,7 +140,7 @@ class MetaCachedModel:
         return found
 
     def _states_among(self, short: Sequence[Part], longer: Sequence[Part]) -> frozenset[int]:
-        # Arrays with a window are keys and values. A cache of a plug-in may be in memory that is there.
+        # Arrays with a window are keys and values. A cache of a plug-in may be allocated in full from the start.
         if not self._is_of_transformers or len(short) != len(longer):
             return frozenset()
         pairs = enumerate(zip(short, longer, strict=True))
@@ -164,15 +164,15 @@ class MetaCachedModel:
         return CacheStorages(frozenset(found[False] - {0}), frozenset(found[True] - found[False] - {0}))
 
     def _cache_of(self, batch: int, tokens: int) -> Any:
-        # Filling it takes as long as the pass that is recorded. Windows keep parts of longer arrays.
+        # Filling a cache takes as long as the recorded pass: resize one unless a window would cut it.
         windows = [part.window for part in self.parts if part.window is not None]
         if self._template is None or tokens >= min(windows, default=tokens + 1):
             return self._filled(batch, tokens)[0]
         return resized(self._template, 1, FEW + 1, batch, tokens)
 
     def _filled(self, batch: int, tokens: int) -> tuple[Any, int]:
-        # The cache, and the number of calls that filled it. A recurrence may run in a loop over tokens: of such a model
-        # few tokens run, and keys and values are stretched.
+        # The cache, and the number of calls that filled it. A recurrence may loop over tokens: such a model runs few
+        # tokens, then its keys and values are stretched.
         cache = self._make_cache(self._meta)
         run = min(tokens, FEW) if self.is_recurrent else tokens
         recorder = Recorder()
@@ -218,7 +218,7 @@ def _sees_later_tokens(model: Module) -> bool:
 
 
 def _group_experts(model: Module) -> None:
-    # Grouped products are the same calls for any number of tokens.
+    # With grouped products the calls are the same for any number of tokens.
     for module in modules_of(model):
         config: Any = getattr(module, "config", None)
         if getattr(config, "_experts_implementation", None) not in (None, "grouped_mm"):

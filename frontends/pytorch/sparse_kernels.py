@@ -312,7 +312,7 @@ def _sparse_dense(dense: Tensor, rows: int, stored: Tensor | None, n_values: int
 
 
 class _Product(NamedTuple):
-    # Of two sparse matrices: the places of its values, how many products it takes, and what was assumed of them.
+    # The product of two sparse matrices: row and column of its values, number of scalar products, and the assumption.
     places: Tensor
     n_products: int
     assumption: str
@@ -330,7 +330,7 @@ def _sparse_product(values: KnownValues, left: _Matrix, right: _Matrix) -> _Prod
     if n_products > MOST_PRODUCTS:
         places = torch.empty(2, min(n_products, math.prod(shape)), dtype=torch.int64, device="meta")
         return _Product(places, n_products, PRODUCTS_ASSUMED.format(n_products))
-    # Every value of the left matrix meets a row of the right one.
+    # A value of the left matrix in column k multiplies every value in row k of the right one.
     order = right.rows.argsort(stable=True)
     begins = (meeting.cumsum(0) - meeting)[left.columns] - (counts.cumsum(0) - counts)
     columns = right.columns[order][begins.repeat_interleave(counts) + torch.arange(n_products)]
@@ -342,7 +342,7 @@ def _sparse_product(values: KnownValues, left: _Matrix, right: _Matrix) -> _Prod
 
 
 MOST_PRODUCTS = 2**26
-"""The places of a product of sparse matrices are found up to this number of products, by half a gigabyte of memory."""
+"""Maximum scalar products for which the rows and columns of a sparse product are computed: 0.5 GB of memory."""
 
 PRODUCTS_ASSUMED = "a product of sparse matrices without known indices counts {} products, an upper bound"
 

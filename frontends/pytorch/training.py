@@ -61,8 +61,8 @@ ACCUMULATING = ("accumulated", "unsynchronized")
 """The steps that are the last of several micro-batches, before which the gradients of the others exist too."""
 
 STEPS = ("steady", "first", *ACCUMULATING)
-"""Which step is run: one in which the optimizer has its state already, the one that makes it, or the last micro-batch
-of several. Before it, processes exchange gradients as is usual (``fully_shard`` in every pass), or not at all."""
+"""The step that runs: one with existing optimizer state, the one that creates the state, or the last of several
+micro-batches. In earlier micro-batches processes exchange gradients by default (``fully_shard`` in each), or never."""
 
 
 def check_training(optimizer: object, step: object, loss: object) -> None:
@@ -406,7 +406,7 @@ def _key(value: Any, depth: int = 0) -> Hashable:
     return type(value).__name__, _key(getattr(value, "__dict__", None), depth + 1)
 
 
-# Activation checkpointing: modules are recomputed in the backward pass, all of them or but for the results of operators
+# Activation checkpointing: the backward pass recomputes modules, all operators or all but saved ones
 
 
 @contextmanager
@@ -486,7 +486,7 @@ def _contexts(saved: Sequence[str]) -> Callable[[], Any]:
         every[name] = int(number or 1)
 
     def contexts() -> Any:
-        # The recomputation counts anew, as the forward pass did.
+        # Forward pass and recomputation have counters of their own, so that both save the same calls.
         seen: Counter[tuple[bool, str]] = Counter()
 
         def policy(context: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -563,8 +563,8 @@ def wrap_forward(module: Module, wrapper: Callable[..., Any]) -> None:
 
 
 PRECISIONS = ("bfloat16", "pure_bfloat16", "autocast")
-"""How a model runs in bfloat16: with its weights, and an optimizer that keeps them in float32 too, or has its state in
-bfloat16 as well; or by autocast."""
+"""Ways to run a model in bfloat16: weights in bfloat16 and float32 copies in the optimizer; weights and optimizer state
+in bfloat16; autocast."""
 
 ALL_BFLOAT16 = ("bfloat16", "pure_bfloat16")
 """The precisions with weights in bfloat16."""
@@ -587,7 +587,7 @@ def in_precision(model: Module, precision: str | None) -> None:
 
 
 def half_floats(tensor: Tensor) -> Tensor:
-    """Return an input of a model in bfloat16: of float32 or float64 in bfloat16, any other as it is."""
+    """Return an input of a model: in bfloat16 if it is float32 or float64, else as it is."""
     if tensor.dtype not in (torch.float32, torch.float64):
         return tensor
     return tensor.detach().to(torch.bfloat16).requires_grad_(tensor.requires_grad)
@@ -599,10 +599,10 @@ def casts(precision: str | None) -> AbstractContextManager[Any]:
 
 
 class MasterWeights(Optimizer):
-    """An optimizer that keeps float32 copies of weights, updates these, and rounds them to the weights.
+    """An optimizer that updates float32 copies of weights, then rounds them to the weights.
 
-    A step makes the float32 gradient of one weight after the other, or, for an optimizer that works on lists, of all of
-    them, which are freed at its end (Micikevicius et al. 2018, arXiv:1710.03740, section 3.1).
+    A step creates the float32 gradient of one weight at a time; for an optimizer that works on lists it creates all and
+    frees them at its end (Micikevicius et al. 2018, arXiv:1710.03740, section 3.1).
 
     Args:
         parameters: the weights.

@@ -136,7 +136,7 @@ POSITION_SPECS: tuple[OperatorSpec, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """Queries, keys and values as ``[N, H, T, D]``, and the number of keys, with those of the past."""
+    """Queries, keys and values as ``[N, H, T, D]``, and the number of keys including the past."""
 
     q: Value
     k: Value

@@ -378,8 +378,8 @@ def reduced_streams(node: Node) -> Sequence[Value]:
 
 def _stream_gates(a: Arguments) -> Value:
     # Gates are ``[..., C]``, one per stream, or ``[..., C, H]``, one per feature. Streams with an axis of their own
-    # have gates per feature if the ranks are the same. The gates of joined streams are as many as ``num_branches``, or
-    # one per feature; a size with a name is that of features.
+    # have gates per feature if the ranks are equal. Joined streams have ``num_branches`` gates, or one per feature; a
+    # symbolic size counts as one per feature.
     gate: Value = a["pre_mix"]
     shape, count = gate.known_shape, a.get("num_branches")
     if not count or not shape or shape[-1] == count:

@@ -198,7 +198,7 @@ def packed_layers(node: Node) -> Inferred:
 def zero_point(a: Arguments) -> Any:
     """Return the implicit zero point of packed weights, in the middle of their range; None if one is given.
 
-    Tables of a dtype of their own have none.
+    An embedding table that is not packed into ``uint8`` has none.
     """
     if a.get("zero_points") is not None or ("data" in a and a["data"].dtype != "uint8"):
         return None
@@ -705,7 +705,7 @@ SCALED = {"x": "X", "scale": "scale", "zero_point": "zeropt"}
 
 
 def _is_affine(a: Arguments) -> Any:
-    # Whether a number of thresholds is scaled or shifted.
+    # None if the output is the number of thresholds itself, neither scaled nor shifted.
     return True if a.get("out_scale", 1.0) != 1.0 or a.get("out_bias", 0.0) != 0.0 else None
 
 

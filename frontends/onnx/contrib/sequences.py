@@ -419,7 +419,7 @@ WINDOW = {"heads": "num_heads", "window": "window"}
 
 
 def _rotary_dim(a: Arguments) -> Dim:
-    # With ``csa`` the tables hold half as many.
+    # With ``csa`` the tables have one column per pair of features.
     width: Dim = a["cos_cache"].known_shape[-1]
     return 2 * width if a.get("policy_mode") == "csa" else width
 

@@ -83,7 +83,7 @@ def path(node: Node) -> Sequence[Value]:
 
 
 def suffix(node: Node) -> Sequence[Value]:
-    """Infer the tokens so far, as many as data decide, and the position in the source to continue from."""
+    """Infer the tokens so far, whose number depends on data, and the position in the source to continue from."""
     return [node.result((None,), node.value("cur_tokens").dtype), node.result((), "int64")]
 
 

@@ -303,7 +303,7 @@ def _pooled(node: Node, shape: Shape, found: Windows) -> Inferred:
 
 
 def crops(node: Node) -> Sequence[Value]:
-    """Infer one crop for each box, of a size that is a value."""
+    """Infer one crop for each box; the input ``crop_size`` gives its size."""
     x, boxes = node.value("X"), node.value("rois")
     if len(x.known_shape) != 4:
         raise node.error(f"needs images [N, C, H, W] (got the shape {x.known_shape})")
@@ -315,7 +315,7 @@ def crops(node: Node) -> Sequence[Value]:
 
 
 def max_unpool(node: Node) -> Sequence[Value] | Inferred:
-    """Infer the input of a pooling with channels last, from the given shape or the windows."""
+    """Infer the tensor before a max pooling with channels last; its shape is given or follows from the windows."""
     wanted = node.numbers("output_shape")
     if wanted is not None:
         return [node.result(wanted, node.value("X").dtype)]

@@ -1,4 +1,4 @@
-"""Tools of operator modules: windows, sources of operands and attributes, shared shape rules, and checks."""
+"""Tools of operator modules: windows, readers of operands and attributes, shared shape rules, and checks."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def fact(kind: type[F], read: Callable[[F], Any]) -> Computed:
     """Return a source that reads a fact of the shape rule."""
 
     def source(a: Arguments) -> Any:
-        found = a[NODE].inferred.facts  # as Node.facts, which would be two more calls for each fact of a node
+        found = a[NODE].inferred.facts  # Node.facts would cost two more calls per fact
         if not isinstance(found, kind):
             raise Undetermined
         return read(found)
@@ -280,10 +280,10 @@ def broadcast(node: Node, *shapes: Shape) -> Shape:
         if isinstance(a, int) and isinstance(b, int):
             raise node.error(f"cannot broadcast its inputs {' and '.join(map(str, shapes))}")
         if isinstance(a, int) or isinstance(b, int):
-            return a if isinstance(a, int) else b  # the symbol is this number, or 1
+            return a if isinstance(a, int) else b  # the symbol equals this number or 1
         for size in (a, b):
             if _exceeds_one(size):
-                return size  # the other one is equal, or 1
+                return size  # the other one equals it or 1
         return maximum(a, b)
 
     def both(a: Shape, b: Shape) -> Shape:
@@ -294,9 +294,9 @@ def broadcast(node: Node, *shapes: Shape) -> Shape:
 
 
 def common_shape(a: Shape, b: Shape) -> Shape | None:
-    """Return the shape of two inputs that must have the same one, with numbers if one of them has; None if they differ.
+    """Return the shape that two inputs share, with numbers in place of symbols; None if they differ.
 
-    Sizes with a name may be equal to any other.
+    A symbol may equal any size.
     """
     if len(a) != len(b) or any(isinstance(p, int) and isinstance(q, int) and p != q for p, q in zip(a, b, strict=True)):
         return None
@@ -304,7 +304,7 @@ def common_shape(a: Shape, b: Shape) -> Shape | None:
 
 
 def _exceeds_one(size: Any) -> bool:
-    # Only sums of products of sizes are decided, such as ``past + 1``.
+    # False unless it is a sum of products of sizes, such as ``past + 1``.
     terms: Mapping[Any, Any] = size.as_coefficients_dict()
     if any(not (term.is_integer and term.is_positive and factor.is_positive) for term, factor in terms.items()):
         return False
@@ -371,7 +371,10 @@ def broadcast_of(first: str, second: str) -> Rule:
 
 
 def like(*names: str, dtype: str = "") -> Rule:
-    """Return a rule for outputs like the inputs of these names, or the first of them, maybe in another dtype."""
+    """Return a rule for one output like each of these inputs; the first input stands in for omitted ones.
+
+    ``dtype``: dtype of the outputs; the inputs' by default.
+    """
 
     def rule(node: Node) -> list[Value]:
         first = node.value(names[0])

@@ -26,7 +26,7 @@ class LinearWeights:
 
 @dataclass(frozen=True, slots=True)
 class SupportVectors:
-    """Support vectors, or the vector of each class of a linear machine, their coefficients, and offsets."""
+    """Support vectors (in a linear machine, one vector per class), their coefficients, and offsets."""
 
     w0: Value | None
     w1: Value | None
@@ -44,10 +44,10 @@ class Trees:
 
 
 def weights(node: Node, name: str, shape: Shape | None = None) -> Value | None:
-    """Return the weights that an attribute holds, a parameter of the model; None if it holds none.
+    """Return the weights in an attribute as a parameter of the model; None if it is empty.
 
-    An attribute of floats may have a twin for other types, ``<name>_as_tensor``, or be a tensor. If it holds as many
-    rows as the shape has, but longer ones, the first weights are read, as ONNX Runtime does.
+    The attribute is a list of floats, a tensor, or has a tensor in its place: ``<name>_as_tensor``. If its rows are
+    longer than those of the shape, the first weights are read, as in ONNX Runtime.
 
     Raises:
         CostError: if they do not fit the shape.

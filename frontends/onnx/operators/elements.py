@@ -112,11 +112,11 @@ VARIADIC: Mapping[str, str] = {"Max": "maximum", "Min": "minimum", "Sum": "add",
 """Operators of any number of operands."""
 
 LOWEST = -3.4e38
-"""Bounds beyond this count as absent: opsets before 11 have them as defaults."""
+"""The default lower bound before opset 11. A bound of this magnitude or more is no bound."""
 
 
 def _known_bound(name: str) -> Any:
-    # A bound as a number; None if there is none, or if it is computed.
+    # None if there is no bound, or if it is not constant.
     def read(a: Arguments) -> Any:
         bound = number(name)(a)
         return None if isinstance(bound, float) and abs(bound) >= -LOWEST else bound
@@ -125,7 +125,7 @@ def _known_bound(name: str) -> Any:
 
 
 def _computed_bound(name: str) -> Any:
-    # A bound as an operand, if it is not a known number.
+    # None if the bound is constant.
     return lambda a: a.get(name) if isinstance(a.get(name), Value) and a[name].data is None else None
 
 

@@ -259,7 +259,7 @@ def global_pool(node: Node) -> Inferred:
 
 
 def max_unpool(node: Node) -> Sequence[Value]:
-    """Infer the input of a pooling, from the given shape or the windows."""
+    """Infer the tensor before a max pooling; its shape is given or follows from the windows."""
     x, wanted = node.value("X"), node.numbers("output_shape")
     if wanted is None:
         found = transposed_windows(node, spatial_dims(node, x.known_shape), kernel_of(node))
@@ -310,11 +310,11 @@ POOLING_ROWS: tuple[Row, ...] = (
 
 
 MODES = ("nearest", "linear", "bilinear", "trilinear", "cubic")
-"""How a resize may sample, in all versions."""
+"""Modes of a resize, of all versions."""
 
 
 def resize(node: Node) -> Sequence[Value]:
-    """Infer other sizes, given directly or by scales; since opset 18 of some axes only."""
+    """Infer a resized input; sizes or scales are given, since opset 18 also for some axes only."""
     x = node.value("X", "input")
     if node.args.get("mode", "nearest") not in MODES:
         raise node.error(f"has the mode {node.args['mode']!r} (expected one of {', '.join(map(repr, MODES))})")
@@ -339,7 +339,7 @@ def resize(node: Node) -> Sequence[Value]:
 
 
 def _given_numbers(node: Node, name: str) -> tuple[Any, ...]:
-    # An empty input is not used; None stands for unknown numbers.
+    # An empty input counts as omitted. None: an unknown number.
     value = node.args.get(name)
     return () if isinstance(value, Value) and value.shape == (0,) else node.partial_numbers(name) or ()
 
@@ -408,7 +408,7 @@ _COORDINATES = {"pytorch_half_pixel": "half_pixel", "align_corners": None, "half
 
 
 def _coordinate_mode(a: Arguments) -> str:
-    # Before version 11 of Resize, samples were taken at the first corner of elements.
+    # Before version 11, Resize sampled at the first corner of elements.
     is_old = node_of(a).op == "Upsample" or node_of(a).version < 11
     found: str = "asymmetric" if is_old else a.get("coordinate_transformation_mode", "half_pixel")
     return found
@@ -429,7 +429,7 @@ def _rounding_of_nearest(a: Arguments) -> str | None:
 
 
 def _inexact_scale(a: Arguments) -> Any:
-    # Samples are taken at these factors if the sizes are not exact multiples.
+    # None if sizes and scales agree. Else the scales, not the sizes, place the samples.
     node, y = node_of(a), node_of(a).outputs[0]
     scales = a.get("scales")
     if y is None or not isinstance(scales, Value) or scales.shape == (0,) or scales.data is None:
@@ -514,7 +514,7 @@ def short_fourier(node: Node) -> Sequence[Value]:
 
 
 def _assume_real(node: Node, x: Value) -> None:
-    # The last axis of a signal, 1 real part or 2 parts, is assumed to have 1.
+    # The last axis of a signal has size 1 (real) or 2 (complex); an unknown size is assumed to be 1.
     parts = x.known_shape[-1] if len(x.known_shape) > 2 else 1
     if is_symbolic(parts):
         node.assumed.append(f"the last axis of the signal, of size {parts}, is assumed to be 1: real numbers")

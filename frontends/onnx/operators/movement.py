@@ -154,7 +154,7 @@ def reshape(node: Node) -> Sequence[Value]:
     if wanted is None:
         raise node.error("lacks the shape")
     if wanted.count(None) == 1 and -1 not in wanted:
-        wanted = tuple(-1 if d is None else d for d in wanted)  # what remains, whatever it says
+        wanted = tuple(-1 if d is None else d for d in wanted)  # the only unknown size takes the remaining elements
     if not node.args.get("allowzero"):
         wanted = _with_copied(node, x.known_shape, wanted)
     shape = _with_remaining(node, x, wanted)
@@ -200,7 +200,7 @@ def _check_elements(node: Node, x: Value, shape: tuple[Dim, ...], *, is_given: b
 
 
 def _reshaped_spread(x: Value, shape: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
-    # The stored sizes of an expanded input stay known if only axes of size 1 come and go.
+    # The stored sizes of an expanded input stay known if only axes of size 1 are added or removed.
     source = x.known_shape
     if x.spread is None or [d for d in source if d != 1] != [d for d in shape if d != 1]:
         return None
@@ -348,7 +348,7 @@ def slice_(node: Node) -> Sequence[Value]:
 
 
 FAR = 1 << 30
-"""Ends from here on mean: to the end."""
+"""A position of at least this lies beyond every axis."""
 
 
 def _slice_length(node: Node, length: Dim, start: Any, end: Any, step: Any) -> Dim:
@@ -356,7 +356,7 @@ def _slice_length(node: Node, length: Dim, start: Any, end: Any, step: Any) -> D
         raise Undetermined
     if all(isinstance(d, int) for d in (length, start, end)):
         return len(range(*slice(start, end, step).indices(length)))
-    if step < 0:  # backwards: from the mirrored ends
+    if step < 0:  # a slice of the mirrored axis
         start, end, step = _from_other_end(length, end), _from_other_end(length, start), -step
 
     def placed(place: Any) -> Dim:
@@ -374,7 +374,7 @@ def _slice_length(node: Node, length: Dim, start: Any, end: Any, step: Any) -> D
 
 
 def _from_other_end(length: Dim, place: Any) -> Any:
-    # Counted from the other end of the axis.
+    # The position on the mirrored axis.
     if isinstance(place, int) and (place >= FAR or place <= -FAR):
         return FAR if place > 0 else 0
     return place + 1 if isinstance(place, int) and place >= 0 else length + place + 1
@@ -395,7 +395,7 @@ def expand(node: Node) -> Sequence[Value]:
 
 
 def _partly_expanded(node: Node, source: Shape, wanted: Sequence[Dim | None]) -> list[Dim | None]:
-    # Where a wanted size is unknown, that of the input decides if it exceeds 1.
+    # An unknown size is that of the input if it exceeds 1.
     shape: list[Dim | None] = list(broadcast(node, source, tuple(1 if d is None else d for d in wanted)))
     for i, d in enumerate(reversed(wanted), 1):
         if d is None and not (i <= len(source) and isinstance(source[-i], int) and source[-i] > 1):

@@ -98,12 +98,12 @@ RECURRENT_RULES: Mapping[str, Rule] = {
 """Rules by full operator name."""
 
 
-USUAL: Mapping[str, tuple[str, ...]] = {
+DEFAULT_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("LSTM", "DynamicQuantizeLSTM", "AttnLSTM"), ("sigmoid", "tanh", "tanh")),
     "GRU": ("sigmoid", "tanh"),
     "RNN": ("tanh",),
 }
-"""The usual activation functions of one direction."""
+"""The default activation functions of one direction, by operator."""
 
 FUNCTIONS: Mapping[str, str] = {
     **{name: name for name in ("affine", "elu", "relu", "sigmoid", "softplus", "softsign", "tanh")},
@@ -116,8 +116,8 @@ FUNCTIONS: Mapping[str, str] = {
 
 
 def _activation_functions(a: Arguments) -> tuple[str, ...]:
-    # The functions of one direction if all directions have the same; "" for an unknown function.
-    usual = USUAL[node_of(a).op]
+    # Of one direction if both have the same; "" for an unknown function.
+    usual = DEFAULT_FUNCTIONS[node_of(a).op]
     names = tuple(FUNCTIONS.get(name.lower(), "") for name in a.get("activations") or ()) or usual
     half = names[: len(usual)]
     return half if names == half * (len(names) // len(usual)) else names
@@ -126,12 +126,12 @@ def _activation_functions(a: Arguments) -> tuple[str, ...]:
 def has_known_functions(a: Arguments) -> bool:
     """Return whether all activation functions are known, and as many as the directions need."""
     names, directions = _activation_functions(a), 2 if a.get("direction") == "bidirectional" else 1
-    return "" not in names and len(names) in (count := len(USUAL[node_of(a).op]), count * directions)
+    return "" not in names and len(names) in (count := len(DEFAULT_FUNCTIONS[node_of(a).op]), count * directions)
 
 
-def _unusual_functions(a: Arguments) -> tuple[str, ...] | None:
-    # None for the usual functions, and for an RNN with one function.
-    names, usual = _activation_functions(a), USUAL[node_of(a).op]
+def _other_functions(a: Arguments) -> tuple[str, ...] | None:
+    # None for the defaults, and for an RNN with one function.
+    names, usual = _activation_functions(a), DEFAULT_FUNCTIONS[node_of(a).op]
     return None if names == usual or (usual == ("tanh",) and len(names) == 1) else names
 
 
@@ -142,7 +142,7 @@ def _rnn_function(a: Arguments) -> str | None:
 
 
 CELL: Mapping[str, Any] = {
-    "activations": _unusual_functions,
+    "activations": _other_functions,
     "clip": lambda a: True if a.get("clip") else None,
     "tied_gates": lambda a: True if a.get("input_forget") else None,
 }
@@ -549,7 +549,7 @@ def map_categories(node: Node) -> Sequence[Value]:
 
 
 def from_map(node: Node) -> Sequence[Value]:
-    """Infer a row from a map: as long as the vocabulary, the given size, or the map itself."""
+    """Infer a row from a map; its length is that of the vocabulary, the given size, or that of the map."""
     x = node.value("X")
     if not isinstance(x, Container):
         raise node.error("needs a map as its input")

@@ -163,7 +163,7 @@ def top_k(node: Node) -> Sequence[Value]:
 
 
 def nonzero_count(value: Value, read: Dim | None = None) -> int | None:
-    """Return the number of nonzero elements, of the first ``read`` of them if given; None if it depends on data."""
+    """Return the number of nonzero elements among the first ``read`` (all by default); None if it depends on data."""
     if value.data is None or is_symbolic(read) or any(map(is_symbolic, value.data.flat)):
         return None
     return sum(map(bool, value.data.ravel()[:read]))

@@ -40,10 +40,10 @@ from .chains import IMAGE_CHAINS, SIGNAL_CHAINS, VOLUME_CHAINS, Made, Maker, Res
 Progress = Callable[[Iterable[int], str], Iterable[int]]
 
 FULL = (750, 2e9, 3)
-"""Number of chains, most MACs of a chain, and number of rounds."""
+"""Number of chains, maximum MACs of a chain, and number of rounds."""
 
 QUICK = (44, 2e6, 2)
-"""The same for a small sweep, which takes a few seconds and gives only rough estimates."""
+"""The same for a quick sweep: a few seconds, rough estimates only."""
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 
@@ -71,7 +71,8 @@ def calibrate(
         quick: whether to run a small sweep of a few seconds.
         seed: of the choice of shapes and of their order.
         after_round: called after every round, so that other work can be measured under the same conditions.
-        progress: shows a bar: returns the items, given these and the name of the round. It draws between measurements.
+        progress: wraps the items of a round in a progress bar, ``progress(items, name)``. It draws between
+            measurements.
 
     Raises:
         ValueError: if the device, the dtype or the number of threads is invalid.
@@ -136,7 +137,7 @@ def _queue_ahead(device: torch.device) -> Callable[[], object]:
 
 
 N_SENTINELS = 10
-"""The number of chains that are repeated at the start, in the middle and at the end."""
+"""The number of sentinels: chains that are repeated at the start, in the middle and at the end."""
 
 GROUP = 40
 """The number of chains that run one after another before the first one runs again."""
@@ -145,7 +146,7 @@ REPEATS = 2
 """How often each chain of a group is measured."""
 
 SENTINEL_RUNS = 3
-"""How often each of them runs at each of these times."""
+"""Runs of each sentinel at the start, in the middle and at the end."""
 
 CLOCK_TOLERANCE = 0.03
 """A round is left out if the clock after it differs by more from the median of all rounds."""
@@ -208,7 +209,7 @@ class Sweep:
         return [Point(site, median(seconds)) for site, seconds in found.items()]
 
     def noise(self) -> float:
-        """Return by how much the time of a chain differs between start, middle and end: the median of chains."""
+        """Return the relative difference of a chain's times at start, middle and end: the median over sentinels."""
         spreads: list[float] = []
         for times in zip(*self._sentinels, strict=True):
             middles = [median(each) for each in times]
@@ -490,7 +491,7 @@ class Chain(NamedTuple):
     training: bool = False
 
     def run(self) -> None:
-        """Run the chain; of training, forward and backward, after which gradients are freed."""
+        """Run the chain; a training chain also runs its backward pass and frees the gradients."""
         with torch.set_grad_enabled(self.training):
             result = self.module(*self.inputs)
             if self.training:

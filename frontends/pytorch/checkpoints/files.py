@@ -430,7 +430,7 @@ def _object(text: bytes, path: str) -> dict[str, Any]:
 
 
 class Architecture(NamedTuple):
-    """How transformers has an architecture of llama.cpp.
+    """The transformers configuration and parameter names of an architecture of llama.cpp.
 
     Attributes:
         kind: the type of its configuration in transformers.
@@ -473,7 +473,7 @@ class _Head:
         return isinstance(value, int) and not isinstance(value, bool) and value == 0
 
     def number(self, key: str) -> int:
-        """Return an integer of the metadata; of one for each layer, that of all.
+        """Return an integer of the metadata; if it is stated per layer, the value that all layers share.
 
         Raises:
             CostError: if there is none, or layers differ.

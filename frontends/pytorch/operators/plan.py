@@ -438,7 +438,7 @@ def _wrap(data: Data, function: Callable[..., Any], *args: Any, **kwargs: Any) -
 
 
 def _out_dtype(data: Data, operator: Any, dtype: torch.dtype, *args: Any) -> Any:
-    # A GPU has a kernel for products of int8; others convert first.
+    # GPUs have a kernel for int8 products. Other dtypes are converted first.
     if operator is torch.ops.aten.mm.default and dtype is torch.int32 and all(x.dtype is torch.int8 for x in args):
         return torch._int_mm(*args)
     tensors = [x.dtype for x in args if isinstance(x, Tensor)]
@@ -454,9 +454,9 @@ CONTROL_FLOW: Mapping[str, Callable[..., Any]] = {
     "wrap": _wrap,
     "out_dtype": _out_dtype,
 }
-"""Functions that run a control flow operator, by its name; their first argument is what is known about data.
+"""Functions that run a control flow operator, by its name; the first argument is a :class:`Data`.
 
-Later versions of PyTorch pass more, about how to compile the functions, which changes nothing of what they run.
+Later versions of PyTorch also pass options of the compiler, which do not change what runs.
 """
 
 
@@ -478,7 +478,7 @@ def flex_on_meta(
 ) -> Any:
     """Return the results of ``flex_attention`` on the meta device, which PyTorch does not support.
 
-    Beside the output these are one or, in later versions, two numbers of every row.
+    These are the output and one number per row, in later versions two.
     """
     output = scaled_dot_product_attention(query, key, value, scale=scale, enable_gqa=query.shape[-3] != key.shape[-3])
     row = query.new_empty(query.shape[:-1], dtype=torch.float32)

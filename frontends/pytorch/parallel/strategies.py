@@ -123,22 +123,22 @@ def tensor_styles(model: Module) -> dict[str, Any]:
 
 
 class Layout:
-    """A plan of a model with some of its blocks, distributed over a mesh.
+    """A plan that distributes a model, or some of its blocks, over a mesh.
 
-    Experts are divided over neighbors of those processes that have tokens of their own, ``fsdp * cp`` of them; what
-    is left of these shards the experts, all of them shard everything else.
+    ``fsdp * cp`` processes have tokens of their own. Groups of ``ep`` neighbors among them divide the experts; the
+    groups shard these parts, and all processes shard the other parameters.
 
     Args:
-        kinds: the kinds of the blocks that it has, in order; None for the model as it is.
-        fsdp: copies over which parameters are sharded.
-        tp: processes that share every block.
-        cp: processes that share every sequence.
-        ep: processes that divide the experts.
+        kinds: the kinds of the blocks to keep, in order; None: the blocks of the model.
+        fsdp: number of model copies over which parameters are sharded.
+        tp: number of processes that share every block.
+        cp: number of processes that share every sequence.
+        ep: number of processes that divide the experts.
 
     Attributes:
         mesh: the sizes of the mesh.
-        expert_parameters: the parameters of experts that a process holds, once the plan was applied.
-        blocks: the paths of the blocks that the model has, once the plan was applied.
+        expert_parameters: elements of the experts' parameters in one process, once the plan was applied.
+        blocks: paths of the model's blocks, once the plan was applied.
     """
 
     mesh: dict[str, int]
@@ -191,7 +191,7 @@ class Layout:
 
 
 def _leave(found: Repeated, kinds: Sequence[int]) -> list[Module]:
-    # Of a kind with too few blocks, one is copied.
+    # A kind with too few blocks has its first block copied.
     container = found.container
     assert container is not None
     by_kind: dict[int, list[Module]] = {}
@@ -279,7 +279,7 @@ def experts_of(model: Module) -> dict[str, Module]:
 
 
 def divide_experts(model: Module, mesh: Any) -> None:
-    """Leave each process along a dimension of a mesh its part of the experts, and exchange rows before and after them.
+    """Divide the experts over the processes of a mesh; rows are exchanged before and after the experts.
 
     Every expert is assumed to receive the same number of rows.
 
@@ -305,7 +305,7 @@ def divide_experts(model: Module, mesh: Any) -> None:
 
 
 def split_experts(model: Module, mesh: Any) -> None:
-    """Leave each process along a mesh dimension a part of the width of every expert; results are added.
+    """Divide the width of every expert over the processes of a mesh; results are added.
 
     Args:
         model: the copy of a model.
@@ -424,7 +424,7 @@ def _of_all(x: Tensor, group: Any) -> Tensor:
     return gathered(x.movedim(_TOKENS, 0), group).movedim(0, _TOKENS)
 
 
-# Collectives with gradients, on tensors that are there when they return
+# Synchronous collectives with gradients
 
 
 def shared(x: Tensor, group: Any) -> Tensor:

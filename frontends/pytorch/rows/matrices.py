@@ -55,10 +55,10 @@ def _index_count(name: str) -> Callable[[Arguments], int]:
 
 
 def _dense_width(dense: str, sparse: str, contracted: int) -> Callable[[Arguments], int]:
-    """Read the number of elements of an operand by which each value of the sparse operand is multiplied.
+    """Return a source for the number of products per value of the sparse operand.
 
-    These are its elements per index of the axis ``contracted``, in one batch if the sparse operand is batched too; at
-    most its number of values if it is sparse itself.
+    It is the size of the other operand in one batch without the axis ``contracted``; at most its number of stored
+    values if it is sparse too.
     """
 
     def read(args: Arguments) -> int:
@@ -72,7 +72,7 @@ def _dense_width(dense: str, sparse: str, contracted: int) -> Callable[[Argument
 
 
 def _addend(name: str) -> Callable[[Arguments], Any]:
-    # PyTorch ignores it if ``beta`` is 0, or it has no values.
+    # PyTorch ignores the addend if ``beta`` is 0 or the addend is empty.
     def read(args: Arguments) -> Any:
         return DataOperand(args[name]) if args.get("beta", 1) != 0 and 0 not in shape_of(args[name]) else None
 
@@ -689,8 +689,8 @@ def _aligns_corners(args: Arguments) -> bool | None:
 
 
 def _inexact_scale(args: Arguments) -> tuple[float, ...] | None:
-    # None if the sizes are these multiples whatever the input. So a factor of 1.5 is an attribute at even sizes, too,
-    # and a network has the same attributes at all sizes.
+    # None for integer factors. A factor of 1.5 is an attribute even at sizes where it is exact, so that a network has
+    # the same attributes at all sizes.
     x, sizes = first_argument(args).shape[2:], args.get("output_size")
     given = args.get("scale_factors") or [args.get(f"scales_{name}") for name in "dhw"[-len(x) :]]
     if len(x) == 1 and args.get("scales") is not None:

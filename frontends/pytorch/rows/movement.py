@@ -32,7 +32,7 @@ _REARRANGED = """
 view_as_real view_as_complex as_strided unfold diagonal real imag _nested_view_from_buffer values indices crow_indices
 col_indices ccol_indices row_indices _values _indices
 """
-"""Views whose elements a reshape does not describe."""
+"""Views that are not a reshape."""
 
 
 def _rank(args: Arguments) -> int:

@@ -210,7 +210,7 @@ _ATTRIBUTES: dict[str, Source] = {"causal": "is_causal", "dropout": non_default(
 
 
 def _saved(args: Arguments) -> str | None:
-    # A fused kernel keeps the logarithms of sums, one per query.
+    # A fused kernel keeps the log-sum-exp of every query for its backward pass.
     operands = args["query"], args["key"], args["value"]
     is_fused = all(x.dim() == 4 for x in operands) and not args.get("dropout_p")
     if not (is_fused and any_is_differentiated(*operands)):
