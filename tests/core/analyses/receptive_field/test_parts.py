@@ -5,27 +5,18 @@ from __future__ import annotations
 import random
 
 import pytest
-import sympy
 
-from costcore import CostError
 from costcore.analyses.receptive_field.dependence import (
     IDENTITY,
     MOST_PHASES,
     AxisFactor,
-    CannotFollowError,
     Dependence,
     MisalignedError,
     Path,
     PeriodicMap,
     Stencil,
     TooManyPhasesError,
-    broadcast,
-    exact_quotient,
-    normalized,
-    united,
 )
-from costcore.analyses.receptive_field.fields import choose_source, follow, reported_axes, sources
-from tests.core.analyses.receptive_field.test_edges import call, data, trace
 
 CONV = Stencil.window(3, stride=2, padding=1)
 TRANSPOSED = Stencil.transposed(5, stride=3, padding=2, dilation=2)
@@ -107,14 +98,6 @@ def test_a_flip_reverses():
     assert (field(0), field(7), field.stride) == ((13, 15), (-1, 1), -2)
 
 
-def test_periods_are_limited():
-    long = PeriodicMap(MOST_PHASES - 1, tuple((i, i + i % 2) for i in range(MOST_PHASES - 1)))
-    with pytest.raises(TooManyPhasesError):
-        long.union(PeriodicMap(2, ((0, 0), (1, 2))))
-    with pytest.raises(TooManyPhasesError):
-        long.through(Stencil.repeated(2))
-
-
 def random_taps(rng):
     kind = rng.randrange(5)
     if kind == 0:
@@ -139,89 +122,12 @@ def test_chains_see_what_their_positions_read(seed):
         assert field(position) == ((min(seen), max(seen)) if seen else None)
 
 
-@pytest.mark.parametrize(
-    ("shapes", "chosen"),
-    [
-        (((3,), (3, 4), (2, 3, 4), (2, 3, 4, 5)), 2),  # the first of three axes or more
-        (((3,), (3, 4), (5, 6)), 1),  # else the first of two
-        (((3,), (4,)), 0),
-    ],
-)
-def test_the_input_is_the_first_image_or_sequence(shapes, chosen):
-    found = sources(
-        trace(*(call("relu", [data(i + 1, shape)], (i + 10,), shape=shape) for i, shape in enumerate(shapes)))
-    )
-    assert choose_source(found, None) == found[chosen]
-    assert [choose_source(found, i) for i in (0, -1, -len(found))] == [found[0], found[-1], found[0]]
-    for odd in (True, "0", 0.0):
-        with pytest.raises(TypeError, match="input must be the number of an input"):
-            choose_source(found, odd)
-    for wrong in (len(found), -len(found) - 1):
-        with pytest.raises(CostError, match=f"no input {wrong}: the calls read {len(found)} inputs"):
-            choose_source(found, wrong)
-
-
-def test_axes_count_from_either_end():
-    run = trace(call("relu", [data(1, (2, 3, 4))], (5,), shape=(2, 3, 4)))
-    followed = follow(run, choose_source(sources(run), None))
-    assert reported_axes(followed, (-3, 2, -1)) == (0, 2, 2)
-    for wrong in (-4, 3):
-        with pytest.raises(CostError, match="of an input of 3 axes"):
-            reported_axes(followed, (wrong,))
-    assert reported_axes(followed, None) == (1,)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        (Dependence(global_by="a"), Dependence(global_by="b", bounded="c"), ("a", "", "", "c", "")),
-        (Dependence(unknown="a"), Dependence(misaligned="b", wrapped="c"), ("", "a", "b", "", "c")),
-    ],
-)
-def test_marks_are_those_of_both_and_the_first_of_each(one, other, expected):
-    found = one.marks(other)
-    assert (found.global_by, found.unknown, found.misaligned, found.bounded, found.wrapped) == expected
-
-
 def test_a_path_is_lost_with_what_is_unknown_or_misaligned():
     path = Path(IDENTITY, (AxisFactor(0, 4),))
     assert Dependence(path).marks(Dependence(global_by="a", bounded="b", wrapped="c")).path == path
     assert Dependence(path).marks(Dependence(unknown="a")).path is None
     assert Dependence(path).marks(Dependence(misaligned="a")).path is None
     assert Dependence(path, misaligned="a").marks(Dependence()).path is None
-
-
-def test_parts_of_positions_that_count_otherwise_are_not_compared():
-    """Along two axes of 2 and 6, one operand counts 6 and 1 positions, the others 2 and 1, 12 and 2, and 3 and 2."""
-
-    def of(*weights):
-        digits = (
-            AxisFactor(axis, size, 1, weight) for axis, (size, weight) in enumerate(zip((2, 6), weights, strict=True))
-        )
-        return Dependence(Path(IDENTITY, tuple(digits)))
-
-    assert united([of(6, 1), of(6, 1)], "n").path == of(6, 1).path
-    with pytest.raises(CannotFollowError, match="operands with different parts of positions"):
-        united([of(6, 1), of(2, 1)], "n")
-    with pytest.raises(CannotFollowError, match="operands with different parts of positions"):
-        united([of(6, 1), of(12, 2)], "n")
-    assert united([of(12, 2), of(6, 1)], "n").misaligned == "n"
-
-
-def test_quotients_are_whole_or_none():
-    n, m = (sympy.Symbol(name, integer=True, positive=True) for name in "nm")
-    pairs = {(6, 3): 2, (6, 4): None, (3, 6): None, (0, 4): 0, (4, 0): None, (0, 0): 1, (5, 5): 1, (5, 1): 5}
-    pairs |= {(n, n): 1, (2 * n, n): 2, (n, 2 * n): None, (m * n, n): m, (n, 3): None, (n + 1, n): None, (6, n): None}
-    assert {pair: exact_quotient(*pair) for pair in pairs} == pairs
-
-
-def test_symbolic_and_stated_sizes_may_be_equal():
-    n = sympy.Symbol("n", integer=True, positive=True)
-    for size, new in ((n, 4), (4, n)):
-        one = Dependence(Path(IDENTITY, (AxisFactor(0, size),)))
-        assert broadcast(one, (size,), (new,), "n").path.digits == (AxisFactor(0, new),)
-    with pytest.raises(CannotFollowError, match="operands whose shapes do not match"):
-        broadcast(Dependence(Path(IDENTITY, (AxisFactor(0, 3),))), (3,), (4,), "n")
 
 
 def test_windows_of_long_kernels_reach_from_the_first_to_the_last_tap():
@@ -246,11 +152,3 @@ def test_maps_of_4096_phases_are_the_longest():
     assert two.union(other).period == 6
     with pytest.raises(MisalignedError):
         IDENTITY.union(two)
-
-
-def test_positions_without_a_common_factor_stay():
-    """Digits of weight 6 and 2 count every second position; of 3 and 2 they do not."""
-    path = Path(IDENTITY, (AxisFactor(0, 2, weight=6), AxisFactor(1, 3, weight=2)))
-    assert [digit.weight for digit in normalized(path).digits] == [3, 1]
-    other = Path(IDENTITY, (AxisFactor(0, 2, weight=3), AxisFactor(1, 3, weight=2)))
-    assert normalized(other) == other

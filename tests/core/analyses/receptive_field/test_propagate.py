@@ -652,6 +652,39 @@ def test_wrong_arguments_are_explained():
         Report(Trace((), Run())).receptive_field()
 
 
+def test_axes_and_inputs_count_from_either_end():
+    graph = Graph(2, 3, 4)
+    graph.call("relu", [1], (2, 3, 4))
+    assert graph.fields(-3, 2, -1).axes == (0, 2, 2)
+    report = Report(graph.trace)
+    assert report.receptive_field(input=-1).input_shape == report.receptive_field(input=0).input_shape == (2, 3, 4)
+    for wrong in (-4, 3):
+        with pytest.raises(CostError, match="of an input of 3 axes"):
+            report.receptive_field(axes=[wrong])
+    for odd in (True, "0", 0.0):
+        with pytest.raises(TypeError, match="input must be the number of an input"):
+            report.receptive_field(input=odd)
+    with pytest.raises(CostError, match="no input -2: the calls read 1 input"):
+        report.receptive_field(input=-2)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "chosen"),
+    [
+        (((3,), (3, 4), (2, 3, 4), (2, 3, 4, 5)), 2),  # the first of three axes or more
+        (((3,), (3, 4), (5, 6)), 1),  # else the first of two
+        (((3,), (4,)), 0),
+    ],
+)
+def test_the_input_is_the_first_image_or_sequence(shapes, chosen):
+    graph = Graph(*shapes[0])
+    graph.shapes |= {i + 1: shape for i, shape in enumerate(shapes)}
+    graph.inputs = (*range(1, len(shapes) + 1),)
+    for i, shape in zip(graph.inputs, shapes, strict=True):
+        graph.call("relu", [i], shape)
+    assert receptive_fields(graph.trace).input_shape == shapes[chosen]
+
+
 def test_outputs_are_what_the_model_returns():
     graph = Graph(1, 4, 16)
     x = conv(graph, 1)
