@@ -33,7 +33,7 @@ def calc_attention(layer: Layer) -> Cost:
     ``attention="computed"`` adds, replaces them: the pairs over all heads that masks allow.
 
     With grouped-query attention, keys and values are read once per group. Scores are not materialized: they are neither
-    read nor written. With a gradient (attribute ``saved``) the logarithm of the sum of every softmax is written.
+    read nor written. With a gradient (attribute ``saved``) the log-sum-exp of every query is written.
 
     Queries, keys and values are broadcast over batch and heads as in matmul, and the pairs are those of the output. A
     head width D of 0 leaves out the first dot product only: all scores are equal, and the values are averaged.

@@ -457,7 +457,7 @@ def flash_attention(
     attn_mask: Tensor | None = None,
     scale: float | None = None,
 ) -> tuple[Tensor, Tensor] | None:
-    """Return the empty output and logarithms of sums of the fused attention of a CPU.
+    """Return the empty output and log-sum-exp of the fused attention of a CPU.
 
     Only for contiguous queries [batch, heads, length, size], and for queries that are contiguous as [batch, length,
     heads, size].
