@@ -1,7 +1,8 @@
 """Nodes and values of a graph in a file, and shared parts of frontends that read files.
 
 Execution order, shapes given by the user, the module tree rebuilt from names, the most expensive branch of a choice,
-and the place of a graph inside loops and branches.
+and the place of a graph inside loops and branches; last, sizes that a file leaves open, and shapes that follow from
+them.
 """
 
 from __future__ import annotations

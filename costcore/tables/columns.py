@@ -427,8 +427,6 @@ def limited(rows: Sequence[Any], top: int | None, others: Callable[[Sequence[Any
 
 # Build tables of a run: sorted and limited rows of calls or groups, or rows of the module tree, with any quantity.
 
-# Tables of a run, with any quantity.
-
 
 class TableBuilder:
     """The columns and rows of a table of a run, with the requested quantities.

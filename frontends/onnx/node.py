@@ -1,6 +1,7 @@
 """One node of a graph, with inputs and attributes by the names of the operator's schema, in any opset version.
 
-Below are scopes of graphs, the topological sort of their nodes, and the module tree rebuilt from names and metadata.
+Below are scopes of graphs, the topological sort of their nodes, the module tree rebuilt from names and metadata, and
+the declaration of an operator that ONNX Runtime adds to the standard.
 """
 
 from __future__ import annotations
