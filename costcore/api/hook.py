@@ -67,9 +67,9 @@ class ComputationalCostHook(OfReport):
         record_api_calls: record the function or symbol by which code calls operators (``torch.nn.functional.relu``,
             ``operator.add``), and every module call, as some counting conventions need; PyTorch only.
         frontends: names of the frontends to use, ``["pytorch"]``. Default: all with an imported framework.
-        measure_time: True measures the time of every call, if the framework runs calls one by one: with the clock of
-            the host, and with events on its stream if an accelerator runs it (PyTorch). ``"cpu_time"`` measures CPU
-            time of the thread, which other programs do not lengthen, but which lacks the time of other threads. It is
+        measure_time: True measures the time of every call, if the framework runs calls one by one: by the clock of
+            the host or, on an accelerator, by events on its stream (PyTorch). ``"cpu_time"`` measures CPU time of the
+            thread, which other programs do not lengthen, but which lacks the time of other threads. Either time is
             reported as ``seconds``, and in the last columns of ``show_layers``.
         strict: raise an error at the end of the block if the status of the report is not ``complete``. The report
             stays available.
@@ -127,8 +127,8 @@ class ComputationalCostHook(OfReport):
         Args:
             op: a canonical operator name (``"conv"``), a framework's own name (``"mylib::stft"``), a framework's own
                 function or class; or, for PyTorch, a class of modules, a function or a ``torch.autograd.Function``,
-                as an object or a dotted name (``"mamba_ssm.Mamba"``): it is then one call, and its inside is not
-                counted. Its layer has the arguments and parameters by name, and the module's settings as attributes.
+                as an object or a dotted name (``"mamba_ssm.Mamba"``): one call, whose inside is not counted. The
+                layer of its calculator has arguments and parameters by name, and settings of the module as attributes.
             calculator: a function ``calculator(layer)`` that returns a :class:`Cost`, or a tuple
                 ``(flops, mread, mwrite, params[, macs])``. For Chainer functions, ``calculator(function, inputs,
                 **options)`` is supported too, which returns elements instead of bytes.
@@ -169,7 +169,7 @@ class ComputationalCostHook(OfReport):
             self._begin()
             self._interrupts.release()
             return self
-        except BaseException:  # of a frontend, or Ctrl-C: __exit__ will not be called
+        except BaseException:  # a frontend failed, or Ctrl-C: __exit__ will not be called
             self._interrupts.hold()
             stack, self._stack = self._stack, None
             if stack is not None:
@@ -224,7 +224,7 @@ class ComputationalCostHook(OfReport):
     ) -> None:
         stack, self._stack, self._report = self._stack, None, None
         if stack is None:
-            self._capture(Recorder()).close()  # was left in another thread before: restore the state of this one
+            self._capture(Recorder()).close()  # already left in another thread: restore this thread
         else:
             stack.__exit__(error_type, error, traceback)
             if self._thread != threading.get_ident():
@@ -468,13 +468,13 @@ INPUT_FORMS = (
 
 DTYPE_WORDS = {"fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32", "bf16": "bfloat16"}
 DTYPE_WORDS |= {"int": "int64", "long": "int64", "fp64": "float64", "double": "float64", "fp8": "float8_e4m3fn"}
-"""Our names of dtypes by short ones, for suggestions."""
+"""Names of dtypes by their common short forms, for suggestions."""
 
 _EXPRESSION = re.compile(r"[\s\w+*/()-]*[^\W\d][\s\w+*/()-]*")
 """A size with names in it, such as ``past + new``."""
 
 _NUMBER = re.compile(r"(\d+)([km]?)", re.IGNORECASE)
-"""A size: a number, or one of 1,024 (``8k``) or 1,048,576, as lengths of sequences are written."""
+"""A size: a number, with ``k`` in units of 1,024 and with ``m`` of 1,048,576, as sequence lengths are written."""
 
 
 def parse_inputs(texts: Sequence[str]) -> Any:
@@ -540,7 +540,7 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
         name, separator, value = text.rpartition("=")
         sizes = value.split("x" if re.fullmatch(r"\d+[kKmM]?(x\d+[kKmM]?)*", value) else ",")
         if not (separator and name and all(_NUMBER.fullmatch(size) or size.isidentifier() for size in sizes)):
-            near = f". The shape of an input: --input {text}" if not separator else ""
+            near = f". For the shape of an input, pass --input {text}" if not separator else ""
             raise ValueError(f"--shape {short_repr(text)} is invalid (expected NAME=batch,8 or NAME=1x8){near}")
         if name in shapes:
             raise ValueError(f"--shape {name!r} is given twice")

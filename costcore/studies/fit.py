@@ -54,10 +54,10 @@ STATES = {"parameter": "weights", "gradient": "gradients", "optimizer": "optimiz
 """The names of the memory blocks that persist between training steps, by kind."""
 
 MIXED = {"precision": "bfloat16"}
-"""The usual recipe for weights of 16 bits: float32 copies in the optimizer (Micikevicius et al., arXiv:1710.03740)."""
+"""Mixed precision: 16-bit weights, and float32 copies in the optimizer (Micikevicius et al., arXiv:1710.03740)."""
 
 NO_TRAINING = (
-    "the memory of a training step is known for PyTorch models and a target with one memory alone: no file and no "
+    "the memory of a training step is known only for PyTorch models on a target with a single memory: no file and no "
     "other framework shows what a backward pass keeps"
 )
 
@@ -194,8 +194,8 @@ def fit(
         train: whether a training step is run, instead of inference; an optimizer or a loss implies it (PyTorch).
         optimizer: the optimizer of the step, and ``loss`` its loss; see :func:`costcore.estimate`.
         loss: as above.
-        context: memory that a process takes before its first tensor. Default: 500 MiB, assumed, for GPUs, and for
-            amounts of memory if the model is code; otherwise nothing.
+        context: memory that a process takes before its first tensor. Default: 500 MiB (assumed) for a GPU, and
+            for a plain amount such as ``"24 GB"`` if the model is code; otherwise 0.
         workspace: memory that kernels take besides tensors.
         fragmentation: the share of the peak that an allocator loses on top of it.
         align: the alignment of values that are placed, in bytes.
@@ -217,7 +217,7 @@ def fit(
     is_code = _records(model) and not aim.is_divided
     if given["backward"] and not is_code and not isinstance(model, Report):
         return FitResult(None, aim, {}, NO_TRAINING)
-    given = {key: value for key, value in given.items() if value or key in options}  # not every frontend has all
+    given = {key: value for key, value in given.items() if value or key in options}  # not every frontend accepts all
     assumed = CONTEXT if (aim.device.kind == "gpu" if aim.device else is_code) else 0
     limit = None
     if not aim.is_divided:
@@ -254,7 +254,7 @@ def _open_sizes(model: Any, report: Report) -> str:
 
 def _unknown(report: Report) -> list[str]:
     names = dict.fromkeys(each["type"] for each in report.ignored_layers.values())
-    return [f"of {', '.join(names)} nothing is known but the results"] if names else []
+    return [f"{', '.join(names)}: only the sizes of the results are known"] if names else []
 
 
 def _records(model: Any) -> bool:
@@ -315,9 +315,8 @@ def _main_dtypes(report: Report) -> dict[str, str]:
     records = report.trace.records
     for block in report.memory.ledger.blocks if report.memory is not None else ():
         in_step = 0 <= block.call < len(records) and records[block.call].call.phase == "optimizer"
-        if block.kind in STATES and not (
-            in_step and block.kind == "gradient"
-        ):  # gradients of float32 copies are freed at its end
+        # The optimizer step frees the gradients of float32 copies at its end.
+        if block.kind in STATES and not (in_step and block.kind == "gradient"):
             sizes.setdefault(block.kind, Counter())[block.dtype] += block.nbytes
     return {kind: sizes[kind].most_common(1)[0][0] for kind in STATES if kind in sizes}
 
@@ -488,7 +487,7 @@ class _Suggestions:
     def _if_it_helps(self, name: str, what: str, options: Mapping[str, Any], needs: Needs) -> Iterator[Suggestion]:
         before, over = self._needs.amounts, self._needs.excess(self._attempts.target)
         is_enough = not needs.excess(self._attempts.target)
-        # A saving below LEAST_SAVING is a rounding of the figures.
+        # A saving below LEAST_SAVING is not worth a suggestion.
         if is_enough or any(needs.amounts[memory] < (1 - LEAST_SAVING) * before[memory] for memory in over):
             yield Suggestion(name, what, needs.amounts, is_enough, options)
 
@@ -555,7 +554,7 @@ class _Suggestions:
         attempts, inputs = self._attempts, inputs_of_batch(self._attempts.inputs)
         if "flash" in self._needs.excess(attempts.target):
             return None
-        # Halving, not a line through two captures: alignment makes sizes grow in steps.
+        # Bisection instead of interpolation: with alignment, sizes grow in steps.
         low, high, best = 0, batch, self._needs
         while high - low > 1:
             size = (low + high) // 2
@@ -662,7 +661,7 @@ class Attempts:
             return self.model
         recorded = {"memory": True} if self.records else {}
         with warnings.catch_warnings():
-            # Operators without a formula have a known memory; attempts with changed options may fail.
+            # Operators without a formula have a known memory. With changed options, the whole attempt is tentative.
             warnings.simplefilter("ignore", Warning if changes else CostWarning)
             given = self.inputs if inputs is None else inputs
             return estimate(self.model, given, **{**self.options, **recorded, **changes})
@@ -767,7 +766,7 @@ def target_of(target: object) -> Target:
         )
     try:
         return _of_device(find_device(target))
-    except CostError:  # of a file
+    except CostError:  # the file of a device, with a message of its own
         raise
     except ValueError as error:
         raise ValueError(f"{error}. A target is {FORMS}") from None

@@ -92,7 +92,7 @@ def make_hugging_face(name: str) -> tuple[Module, str]:
     if dtype is not None:
         model = model.to(dtype)
     kind = f"{type(model).__name__} of the default configuration of the type {name!r}"
-    return model, f"{kind}, which may be no published model" if is_default else unread
+    return model, f"{kind}, which may match no published model" if is_default else unread
 
 
 CHANGES_COSTS = ("sliding_window", "num_experts", "num_local_experts", "n_routed_experts", "attention_chunk_size")
@@ -172,7 +172,7 @@ def _model(config: Any) -> Module:
 
 
 def _class_of(config: Any) -> Any:
-    # Models with one task only, and parts of others, such as the text encoder of CLIPSeg, are no AutoModel.
+    # AutoModel does not know models of a single task, nor parts of models, such as the text encoder of CLIPSeg.
     from transformers import PreTrainedModel
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -200,7 +200,7 @@ def hugging_face_inputs(model: Module, name: str) -> Any:
     accepted = signature(model.forward).parameters
     main = str(model.main_input_name)
     if accepted.keys() & GRIDS and main != "input_ids":
-        main = "input_ids"  # the size of an image is in the values of its grid
+        main = "input_ids"  # the values of a grid give the size of an image: text alone has a default
     inputs = dict(_of_main(main, model, config))
     if not inputs:
         return None
@@ -235,7 +235,7 @@ def _of_main(main: str, model: Any, config: Any) -> Mapping[str, Any]:
     if main == "input_values":
         is_codec = hasattr(config, "codebook_size")
         return {main: (1, getattr(config, "audio_channels", 1), _SECOND) if is_codec else (1, _SECOND)}
-    # Without masks of the dummy inputs, on whose values costs would depend. XLM has None for its languages.
+    # Costs would depend on the values of masks, so these are left out, and so is None, as for the languages of XLM.
     dummies = {key: x for key, x in model.dummy_inputs.items() if "mask" not in key and x is not None}
     shapes = {key: tuple(x.shape) for key, x in dummies.items()}
     is_text = not any(hasattr(config, f"{each}_config") for each in ("vision", "audio"))
@@ -253,7 +253,7 @@ def _tokens(model: Module, config: Any) -> int:
         config, "is_decoder", False
     )
     is_causal = config.model_type in names.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not is_masked
-    # without their kernels, models with a state call operators for every token
+    # without their own kernels, stateful models (Mamba, RWKV) loop over tokens in Python
     has_state = hasattr(config, "state_size") or config.model_type == "rwkv"
     has_state |= hasattr(config, "mamba_d_state") and not hasattr(config, "mamba_chunk_size")
     usual = DECODER_TOKENS if is_causal and not (config.is_encoder_decoder or has_state) else ENCODER_TOKENS
@@ -305,7 +305,7 @@ NAMES_CODE = frozenset(
         *("configuration_files", "kernel_config", "use_kernels"),
     )
 )  # fmt: skip
-"""Settings that name code: of the folder, of a repository, or kernels that a hub stores."""
+"""Settings that name code: in the folder, in a repository, or kernels of a hub."""
 
 PRETRAINED = "use_pretrained_backbone"
 """The setting by which a part of a model is loaded from a hub, with its weights."""
@@ -326,7 +326,7 @@ MOST: Mapping[re.Pattern[str], int] = {
 """Maximum value by the name of a setting: models have a module per layer, a table per position, and so on."""
 
 MOST_VALUES = 10**6
-"""Maximum values of a file."""
+"""Maximum number of values in a file."""
 
 
 def read_config(path: str) -> tuple[dict[str, Any], bool]:
@@ -482,8 +482,8 @@ class _Watch:
             with self._lock:
                 self._ended.set()
             if self._is_raised:
-                # It may have been raised already. Taking it back by NULL would leave CPython's flag of a pending
-                # exception set for ever: under a tracer, Python 3.11 then loops in the next call.
+                # The exception may have arrived already, so set it again and wait for it. Clearing it with NULL would
+                # leave CPython's flag of a pending exception set: under a tracer, Python 3.11 then loops for ever.
                 self._set_exception()
                 while True:
                     pass
@@ -531,7 +531,7 @@ class _SmallTensors(TorchFunctionMode):
         kwargs = kwargs or {}
         self._note()
         is_parameter = args and isinstance(args[0], torch.Tensor) and args[0].is_meta
-        if is_parameter:  # their attributes are read often
+        if is_parameter:  # a fast path: every read of an attribute of a parameter comes here
             return function(*args, **kwargs)
         if _bound((args, kwargs)) > SMALL:
             on_meta = {**_moved_to_meta(kwargs), **({"device": META} if function in FACTORIES else {})}
@@ -622,9 +622,9 @@ def make_torchvision(name: str) -> tuple[Module, str]:
 
 
 def torchvision_inputs(model: Module, name: str) -> Any:
-    """Return the shape of the input for the weights of a model; None for a model of another library.
+    """Return the input shape of a model's published weights; None for a model of another library.
 
-    Without a name, it is the shape on which all weights in the module of its class agree.
+    Without a name, it is the shape that all weights in the Python module of its class share.
     """
     module = sys.modules.get(type(model).__module__)
     if module is None or not module.__name__.startswith("torchvision.models."):
@@ -683,7 +683,7 @@ def library_model(prefix: str, name: str) -> tuple[Module, str]:
     package, make = LIBRARIES[prefix]
     try:
         with without_weights(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # on the initialization of weights, which there are none of
+            warnings.simplefilter("ignore", FutureWarning)  # about initializing weights, which do not exist
             model, remark = make(name)
     except ImportError as error:
         raise CostError(import_problem(f"{prefix}:{name}", package, error)) from error
@@ -733,7 +733,7 @@ def default_inputs(model: object, name: str = "") -> DefaultInputs | None:
 def without_weights() -> Iterator[None]:
     """Move every parameter to the meta device as soon as a module gets it. Buffers keep their values.
 
-    Initializing them afterwards computes nothing, so models of any size are built in a second.
+    Initializing the parameters afterwards computes nothing, so models of any size are built in a second.
     """
     handle = register_module_parameter_registration_hook(_parameter_on_meta)
     try:

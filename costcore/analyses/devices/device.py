@@ -182,7 +182,7 @@ class Device:
         if not highest or not printed or highest == printed:
             return []
         clock, sheet = (f"{rate / 1e12:,.1f} TFLOP/s" for rate in (highest, printed))
-        used, why = (clock, f"at its highest clock, so that bounds hold; MFU is relative to the printed {sheet}")
+        used, why = (clock, f"at its highest clock, so that bounds hold; MFU is relative to {sheet}, of the data sheet")
         if is_printed:
             used, why = (
                 sheet,

@@ -125,7 +125,9 @@ class Kernels(Result):
             lines.append(f"graph breaks split the model into {self.schedule.n_graphs} graphs{reason}")
         whole = {each.operator for kernel in self.schedule.kernels for each in kernel.origins if each.is_whole}
         if whole:
-            lines.append(f"kernels of {_listed(sorted(whole))} share the calls of their module: the first has the MACs")
+            lines.append(
+                f"kernels of {_listed(sorted(whole))} compute the same calls of a module: the first has the MACs"
+            )
         if self.missing:
             operators = _listed(self.trace.records[i].call.operator.rpartition("::")[2] for i in self.missing)
             lines.append(
@@ -146,7 +148,7 @@ class Kernels(Result):
             ),
             Figure("mrw", "Read + write", self.total_bytes, "bytes", "as the compiler counts it"),
             Figure(
-                "rewritten", "Other layouts", self.rewritten_bytes, "bytes", f"{rewrites} kernels only copy into one"
+                "rewritten", "Other layouts", self.rewritten_bytes, "bytes", f"{rewrites} kernels do nothing but copy"
             ),
         ]
         return Content("Kernels of the compiled model", figures, [self.table], self.remarks)

@@ -517,7 +517,7 @@ class Reached(NamedTuple):
         runs = f"{len(self.rates)} published runs of {first.program} on {where}, {formats}"
         if first.phase == "requests":
             return f"{runs}, reached {_range(self.rates)} of the rate of the largest batch that fits ({sources})"
-        inside = f"leave-one-device-out: {100 * INSIDE[first.phase]:.0f} % of runs are in the range"
+        inside = f"with each device left out, {100 * INSIDE[first.phase]:.0f} % of its runs fell in the range"
         return f"{first.phase} of one sequence on {self.device}: {runs}, reached {shares}; {inside} ({sources})"
 
 

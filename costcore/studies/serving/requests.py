@@ -253,7 +253,7 @@ class RequestRates(Result):
         if self.limits:
             rate = None if self.best is None else self.best.requests_per_second
             shown = "none" if rate is None else f"{rate:.2f} requests/s"
-            at = f"{self.limits}: " + ("no batch meets them" if self.best is None else f"batch {self.best.batch}")
+            at = f"{'no batch' if self.best is None else f'at batch {self.best.batch}'} ({self.limits})"
             figures.append(Figure("best", "Best rate", Formatted(rate, shown), "ratio", at, "bound"))
         has = {name for row in self.rows for name, value in row._asdict().items() if value is not None}
         columns = [column for column in COLUMNS if column.key in has or column.key not in OPTIONAL]

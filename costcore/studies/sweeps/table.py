@@ -85,8 +85,8 @@ def table(
             bytes or ``"2 GiB"`` (Linux).
         output: a ``.jsonl``, ``.csv`` or ``.parquet`` file that every row is written to as it comes.
         resume: take rows from ``output`` that did not fail and whose model, inputs, options and version are the same.
-            Models count by the content of their file, or by the code of the function that makes them and of what it
-            imports; models that are objects are always counted again.
+            A model is the same if the content of its file is, or the code of the function that makes it with all that
+            it imports; models given as objects are always counted again.
         python_path: folders to search for the modules of targets, before the current folder.
         convention: the convention by which FLOPs are counted, see :meth:`costcore.Report.under`; default: costcore's.
         columns: the figures to show, in order: any quantity that :func:`costcore.quantities` lists (``"macs"``,
@@ -265,7 +265,7 @@ def model_table(
         settings: the settings of all rows.
         plan: how the rows are computed.
         output: the file that the rows are written to; None for none.
-        resume: whether to take rows from the file that did not fail.
+        resume: whether to reuse the rows of the file, except failed ones.
 
     Raises:
         CostError, OSError: if the file cannot be read or written.
@@ -382,7 +382,7 @@ def _table_of(models: Sequence[NamedModel], rows: Rows, settings: Settings) -> M
 
 
 LINE_SECONDS = 30
-"""The seconds between two lines in a log; a shorter table has none."""
+"""The seconds between two lines in a log; a table that takes less time has none."""
 
 
 def with_progress(rows: Iterable[tuple[int, ModelRow]], total: int) -> Iterator[tuple[int, ModelRow]]:
@@ -476,7 +476,7 @@ class Identity:
         convention = str(settings.convention)
         rules = self._sources.of_file(Path(convention)) if convention.endswith(".toml") else ""
         options = self._value({**settings.options, "mode": settings.mode})
-        files = (name.partition("@")[2] or name for name in settings.columns)  # of a device or convention, with a dtype
+        files = (name.partition("@")[2] or name for name in settings.columns)  # as `seconds@mine.toml:float16`
         paths = [file[: file.rindex(".toml") + 5] for file in files if ".toml" in file]
         return [convention, rules, list(settings.columns), *map(self._sources.of_file, map(Path, paths)), options]
 
@@ -645,7 +645,7 @@ class ModelTable(Result):
         """Draw one column over another, a point per model, to an SVG, PNG or PDF file, with the Pareto front.
 
         The front has the Pareto-optimal points (smaller is better), or all rows of the result of :meth:`pareto`.
-        Points of the front, and up to 20 points in all, are labeled with the name of their model or its arguments.
+        Points of the front, or all of up to 20 points, are labeled with the name of their model or its arguments.
 
         Args:
             x: the name of a figure, or of an argument with numbers.

@@ -403,7 +403,7 @@ def test_a_table_is_sorted(model, capsys):
         ("table rows.jsonl", "or go on with it: costcore table MODEL ... --output rows.jsonl --resume"),
         ("table net.py:make --max-macs 3", "costcore table MODEL MODEL --sort macs, --pareto macs,n_params"),
         ("fit l4 net.py:make", "l4 is a device: costcore fit net.py:make l4"),
-        ("net.py:make --shape 1x784", "NAME=1x8). The shape of an input: --input 1x784"),
+        ("net.py:make --shape 1x784", "NAME=1x8). For the shape of an input, pass --input 1x784"),
         ("profile net.onnx", "net.onnx is a model, not a trace. Its time: costcore time net.onnx --device h100"),
         ("check net.onnx", 'Write limits to a file, [total] and below it macs = "4G", and add --budget budget.toml'),
     ],

@@ -138,7 +138,7 @@ def test_an_unknown_operator_with_known_results():
     shape = onnx.helper.make_tensor_value_info("b", onnx.TensorProto.FLOAT, [4, 8])
     verdict = fit(mystery(shape), None, "sram=256B")
     assert (verdict.fits, verdict.needs) == (True, {"sram": 256})
-    assert "of Mystery nothing is known but the results" in verdict.notes
+    assert "Mystery: only the sizes of the results are known" in verdict.notes
     assert "of Mystery nothing is known" in str(verdict)
 
 

@@ -153,7 +153,7 @@ def test_what_the_compiler_does_not_look_into_has_all_calls_of_its_module():
         {"0"},
         {"1"},
     ]
-    assert "kernels of transformer_encoder_layer_fwd share the calls of their module" in "\n".join(kernels.remarks)
+    assert "kernels of transformer_encoder_layer_fwd compute the same calls of a module" in "\n".join(kernels.remarks)
 
 
 @whole_modules

@@ -163,7 +163,7 @@ def test_which_peak_and_precision_are_used(nets, capsys):
     assert main([*asked, "bfloat16"]) == 0
     peak = "1,070.5 TFLOP/s (bfloat16), at its highest clock, so that bounds hold"
     assert (
-        f"note: peak of h100-sxm5-80gb: {peak}; MFU is relative to the printed 989.4 TFLOP/s\n"
+        f"note: peak of h100-sxm5-80gb: {peak}; MFU is relative to 989.4 TFLOP/s, of the data sheet\n"
         in capsys.readouterr().err
     )
     assert main([*asked, "float32"]) == 0
