@@ -40,7 +40,7 @@ def client():
         yield client
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore:Port 8787:UserWarning")
 class TestDask:
     """One cluster for all tests."""
 
