@@ -150,7 +150,7 @@ def estimate(
               by default: add ``"_foreach"`` to the name.
             * ``step`` (str, default ``"steady"``; PyTorch): ``"first"`` counts the step that makes the state of the
               optimizer, ``"steady"`` any later one, ``"accumulated"`` the last of several micro-batches, which begins
-              with accumulated gradients; ``"unsynchronized"`` the same with gradients that no process has sent yet.
+              with accumulated gradients; ``"unsynchronized"`` the same, before any reduction across processes.
             * ``loss`` (function, default: the sum of all floating-point outputs, which is not counted; PyTorch):
               returns the loss from what the model returned.
             * ``checkpoint`` (str, default: none; PyTorch): name of a class of modules, ``"BertLayer"``, whose outermost
@@ -170,8 +170,8 @@ def estimate(
               expressions, ``{"total": "past + new"}``.
             * ``shapes`` (dict, default: none; ONNX): shapes that cannot be inferred, by name of the value,
               ``{"h": ("batch", 8)}``.
-            * ``regroup`` (bool or names of patterns, default False; ONNX, PyTorch): count operators that an exporter
-              decomposed, or that PyTorch writes in Python out of others (``F.normalize``), as one operator.
+            * ``regroup`` (bool or names of patterns, default False; ONNX, PyTorch): count as one operator what an
+              exporter decomposed, or PyTorch implements in Python from other operators (``F.normalize``).
             * ``explain_regroup`` (bool or names of patterns, default False; ONNX): note which groups of
               nodes nearly match a pattern of ``regroup``, and why they do not.
             * ``check_shapes`` (bool, default False; ONNX): cross-check shapes with ``onnx.shape_inference``.
@@ -198,7 +198,7 @@ def estimate(
     if isinstance(model, str):
         is_step = bool(options.get("backward") or options.get("optimizer") is not None)
         model, inputs = model_and_inputs(model, inputs, is_step=is_step)
-    with collector_off():  # the first run imports the frontend here, and the calculators in captured()
+    with collector_off():  # collecting garbage slows down the imports of the first run
         spec = frontend_of(model)
         if options:
             check_options(spec, options, estimate.__kwdefaults__ or {})
@@ -226,7 +226,7 @@ def estimate(
             inputs, ranges, lambda sized: captured(sized).trace, custom, layout, computes=spec.computes
         )
     elif ranges is not None:
-        raise ValueError("ranges needs names among the sizes of the inputs of a model that is run, such as 'batch'")
+        raise ValueError("ranges needs a model that is run, with inputs of named sizes, such as ('batch', 3, 224, 224)")
     else:
         report = captured(inputs)
     warn_about(report, custom, strict=strict, source=str(model) if isinstance(model, (str, PathLike)) else "")
@@ -335,7 +335,7 @@ class CommonOptions(TypedDict, total=False):
 
 
 class ModelOptions(CommonOptions, total=False):
-    """Options of a model that is run: a module of PyTorch, or a target. Chainer has ``backward``."""
+    """Options of a model that is run: a PyTorch module, or a target. Chainer accepts ``backward`` alone."""
 
     backward: bool
     dtype: Any
@@ -420,7 +420,9 @@ def check_report(report: ReportData, model: Any, target: str, mode: str | None, 
         raise CostError(f"{target} has no backward pass: save the report of a training step (backward=True)")
     ran = mode_of(report.trace)
     if mode is not None and ran not in ("", mode) and not has_modes(model):
-        raise CostError(f"{target} runs in {ran} mode: only a PyTorch module of a target can be put into {mode} mode")
+        raise CostError(
+            f"{target} runs in {ran} mode: pass a target that makes a PyTorch module (net.py:Net) to count {mode} mode"
+        )
 
 
 # Several processes of a parallel run.
@@ -584,7 +586,8 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
 
     Args:
         target: the path, or module and factory, perhaps with arguments, ``net.py:make(width=0.5)``.
-        arguments: the arguments of the factory; default: those in the target. A model is returned without a call.
+        arguments: the arguments of the factory; default: those in the target. Without any, a target that is a
+            model itself is returned as it is.
 
     Raises:
         ValueError: if ``target`` has another form.
@@ -664,7 +667,7 @@ def load_object(target: str) -> Any:
 
 
 def _without_name(target: str) -> str:
-    # ``net.gate`` or ``net.py.gate`` for ``net.py:gate``
+    # The user may have typed ``net.gate`` or ``net.py.gate`` for ``net.py:gate``.
     module, _, name = target.removesuffix(":").rpartition(".")
     path = target if name == "py" else f"{module.removesuffix('.py').replace('.', '/')}.py"
     if is_file(path):

@@ -118,10 +118,10 @@ def plan(
         per_node: the maximum number of devices along ``tp``.
         micro_batches: samples per pass to try.
         verified: the number of plans with all blocks captured; 0 saves their time.
-        checkpoints: kinds of activation checkpointing to try; default: none, and of all blocks. Others are options
-            ``checkpoint`` of :func:`costcore.estimate`: other modules, or ``"Block(save=mm,attention)"``.
-        precisions: options ``precision`` of :func:`costcore.estimate` to try, or ``"fp8"``: linear layers of blocks in
-            float8, as in Transformer Engine, everything else as in ``"bfloat16"``.
+        checkpoints: kinds of activation checkpointing to try; default: none, and of all blocks. Other entries
+            are values of ``checkpoint`` of :func:`costcore.estimate`: modules, or ``"Block(save=mm,attention)"``.
+        precisions: values of ``precision`` of :func:`costcore.estimate` to try, or ``"fp8"``: linear layers of blocks
+            in float8, as in Transformer Engine, everything else as in ``"bfloat16"``.
         meshes: the meshes to try, ``{"dp": 8, "tp": 8}``, with any of ``dp``, ``fsdp``, ``tp``, ``pp``, ``cp``, and
             ``ep``, which divides experts over some of ``dp * fsdp * cp`` devices. Default: every mesh with ``tp``
             within a node and either a pipeline (``pp``) or ``fsdp``; ``cp`` only if each device keeps 8,192 tokens.
@@ -141,14 +141,15 @@ def plan(
         link: the link between devices, see :meth:`costcore.Report.time`: a step takes at least as long as sending all
             bytes of a device over it. Default: unknown, so that it does not limit a step.
         host_link: the link of a device to its host, for ``offload``: ``"pcie5-x16"``. Default: that of the device.
-        dtype: the dtype of products.
+        dtype: the dtype of matrix products.
         memory: the memory of a device; default: the vendor's figure.
         context: memory that a process takes before its first tensor.
         options: further options of :func:`costcore.estimate`.
 
     Raises:
         CostError: if the model repeats no blocks, or cannot be captured at all.
-        TypeError, ValueError: if an argument is invalid, or no mesh divides the samples.
+        TypeError, ValueError: if an argument is invalid, or ``global_batch`` is not divisible by replicas × micro-batch on
+            any mesh.
     """
     _check_positive(devices=devices, global_batch=global_batch, per_node=per_node)
     if verified != 0:
@@ -195,7 +196,7 @@ def plan(
     tried = [plan for setups in progress(alternatives, "plans") for plan in search.plans(setups)]
     if not tried:
         sizes = ", ".join(map(str, micro_batches))
-        running = "" if {*schedules} == {"1f1b"} else f", as {', '.join(schedules)} can run"
+        running = "" if {*schedules} == {"1f1b"} else f"; schedules {', '.join(schedules)}"
         raise ValueError(
             f"global_batch={global_batch} is not divisible by replicas × micro-batch for any mesh "
             f"(micro-batches {sizes}{running})"
@@ -265,7 +266,7 @@ class Stage(NamedTuple):
     Attributes:
         kinds: the kinds of its blocks.
         waiting: the number of further micro-batches in flight, whose activations it keeps.
-        lacks: the ends of the model that other stages hold.
+        lacks: which of embedding and head other stages hold.
     """
 
     kinds: tuple[int, ...]
@@ -296,7 +297,7 @@ class _Search:
         Args:
             setups: setups that differ in the micro-batch, in ascending order.
         """
-        # If a micro-batch does not fit, a larger one does not either, unless it keeps other gradients or passes.
+        # If a micro-batch does not fit, a larger one does not either, unless it keeps fewer gradients or activations.
         found: list[Plan] = []
         last: Plan | None = None
         for setup in setups:
@@ -352,7 +353,7 @@ class _Search:
             return Plan(setup, None, reason=str(error))
         stages, blocks = setup.mesh.pp, self._captures.blocks(setup, self._kinds)
         sent, host = round(sent_bytes(setup, rank)), self._host_bytes(setup, rank, stage.kinds)
-        # Stages with equal work: a device takes its share of the time of all blocks.
+        # Assumes stages with equal work: a device takes 1 / pp of the time of all blocks.
         pass_seconds = whole.seconds
         if setup.sequence_parallel:
             pass_seconds -= (
@@ -381,7 +382,7 @@ class _Search:
         return round(nbytes)
 
     def _saved_share(self, setup: Setup, kinds: Sequence[int]) -> float:
-        # Sequence parallelism shards all saved activations of blocks: those of the tp=1 capture, divided by tp.
+        # A capture with tp does not shard norms and residuals, so divide the activations of a capture without tp.
         if not setup.sequence_parallel:
             return 1.0
         own, whole = (self._captures.blocks(each, kinds).saved for each in (setup, whole_width(setup)))
@@ -500,7 +501,7 @@ def _kept(setup: Setup) -> tuple[str, float]:
 
 
 NEAR = 2.0
-"""The maximum distance of published runs by which plans are ordered."""
+"""Published runs decide the order of plans only if the nearest is at most this far."""
 
 ALIKE = 1.05
 """Plans whose expected times differ by less than this factor are ordered by the bound: published runs scatter more."""
@@ -538,10 +539,11 @@ MOST_ROWS = 10
 """The number of plans that ``print`` and notebooks show."""
 
 ASSUMED = {
-    "cp": "devices that share a sequence compute equally many pairs; masks allow as many remote keys as local ones",
+    "cp": "devices that share a sequence compute equally many pairs; masks allow the same share of remote keys as of "
+    "local ones",
     "ep": "every expert receives the same number of rows",
-    "sp": "sequence parallelism divides all saved activations of a block by tp, and sends the bytes of all-reduces; "
-    "recomputed activations of a block are not divided",
+    "sp": "sequence parallelism divides all saved activations of a block by tp, and sends as many bytes as the "
+    "all-reduces that it replaces; recomputed activations of a block are not divided",
     FP8: "linear layers of blocks keep two float8 copies of their weights; saved activations count in bfloat16",
     "activations": "transfers of activations overlap with compute; the device holds the activations of two blocks",
     "optimizer": "compute time of the host for the optimizer step is not counted",
@@ -569,7 +571,7 @@ class Plan:
         extrapolated: the memory extrapolated from captures of few blocks, if :attr:`memory` is from a capture of
             all blocks of the rank; None if :attr:`memory` is extrapolated itself.
         reason: why it is left out; empty if it fits.
-        host: bytes that a device sends to its host per step, and receives from it.
+        host: bytes per step and direction between a device and its host.
     """
 
     setup: Setup
@@ -698,10 +700,10 @@ class Plans(Result):
             plans if no published run is near, are ordered by the bound with the bubble.
         left_out: all others, each with the reason.
         device: the device.
-        limit: the terms of its memory.
+        limit: the memory of the device and what is subtracted from it.
         global_batch: samples of a step.
-        run: the model, to compare plans with published runs; None if there are none of such models and devices.
-        dtype: the dtype of products.
+        run: the run without a setup, to compare plans with published runs; None without published runs of its kind.
+        dtype: the dtype of matrix products.
         model: the class of the model; empty if it is unknown.
     """
 
@@ -767,7 +769,9 @@ class Plans(Result):
         if self.best is not None:
             setup = self.best.setup
             if self.run is not None and (expected := self._expected(self.best)):
-                because = f"{setup}, by the {NEAREST} nearest published runs, {INSIDE:.0%} within"
+                because = (
+                    f"{setup}, from the {NEAREST} nearest published runs; such a range contains {INSIDE:.0%} of runs"
+                )
                 figures.append(
                     Figure("expected", "Step expected", expected["expected"], "ratio", because, "calibrated")
                 )
@@ -780,7 +784,7 @@ class Plans(Result):
             return f"order: expected time by published runs; where it differs by less than {ALIKE - 1:.0%}, the bound"
         if self.run is None:
             return "order: the bound, as no published run is of such a model and device"
-        far = f"the nearest has distance {self.run.distance:.1f}, near is {NEAR:g}"
+        far = f"the nearest has distance {self.run.distance:.1f}, at most {NEAR:g} is near"
         return f"order: the bound, as no published run is near: {far}"
 
     def expected(self, plan: Plan) -> tuple[float, float, float] | None:

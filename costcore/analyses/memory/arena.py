@@ -58,7 +58,7 @@ class Arena(Result):
 
     * :attr:`peak`: the largest sum of live values, in the order of the file. No layout for this order needs less.
     * :attr:`size`: the bytes of a layout that was found, :attr:`offsets`. It is never below the peak, and it can be
-      used as it is. Whether a smaller layout exists is not known unless it equals the peak.
+      used as it is. If it equals the peak, no smaller layout exists; otherwise that is unknown.
     * :attr:`lower_bound`: no order of the calls needs less. It is never above the peak. If :attr:`is_exact`, calls in
       the order of :attr:`order` need no more.
 
@@ -115,7 +115,7 @@ class Arena(Result):
     def peak_with_reuse(self) -> Dim:
         """The peak if activation functions overwrite operands, and freed buffers are reused for equal shapes only.
 
-        Without the inputs, it is what ONNX Runtime allocates for tensors on a CPU, unless it rewrites the graph.
+        Less the inputs, it equals what ONNX Runtime allocates for tensors on a CPU, if that runs the graph of the file.
         """
         lifetimes = lifetimes_of(self._trace, returns_copies=True)
         for order in self._orders:
@@ -131,7 +131,7 @@ class Arena(Result):
 
     @property
     def weights(self) -> Dim:
-        """The bytes of the stored tensors that the run reads, constants included, shared ones once: flash."""
+        """The bytes of weights and constants that the run reads, shared ones once. On a microcontroller: flash."""
         return self._lifetimes.weights
 
     @property
@@ -450,7 +450,7 @@ def smallest_layout(lifetimes: Sequence[Lifetime], align: int) -> Layout:
     Each block gets the lowest offset without a conflict with placed blocks of overlapping lifetimes. Blocks are
     placed in order of falling size (Pisarchyk and Lee 2020, arXiv:2001.03288, the planner of TensorFlow Lite), of
     falling number of conflicts, and in order of birth. ``micro`` is the planner of TensorFlow Lite for
-    microcontrollers: falling size, and of equal blocks the last one first.
+    microcontrollers: falling size, and of equally large blocks the one born last first.
 
     Args:
         lifetimes: the blocks.
@@ -482,7 +482,7 @@ def _extent(offsets: Sequence[int], sizes: Sequence[int]) -> int:
 def _count_conflicts(lifetimes: Sequence[Lifetime]) -> int:
     n_steps = max((life.last_use for life in lifetimes), default=0) + 2
     born, died = [0] * n_steps, [0] * n_steps
-    # Counted without building the lists, which take memory in proportion to the pairs.
+    # Count pairs without lists of them, whose memory is proportional to their number.
     for life in lifetimes:
         born[life.born] += 1
         died[life.last_use + 1] += 1

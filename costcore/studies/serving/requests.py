@@ -109,7 +109,7 @@ class Request(NamedTuple):
 def requests_of(
     prompt: int | Sequence[int], output: int | Sequence[int], shares: Sequence[float] | None = None
 ) -> list[Request]:
-    """Return one request per entry of the lists, which have equal lengths; one for numbers.
+    """Return one request per entry of the lists, which have equal lengths; a single one for integers.
 
     Raises:
         ValueError: if a number is not positive, or the lengths differ.
@@ -140,7 +140,7 @@ class Rate(NamedTuple):
         request_seconds: time from the start of a request to its last token.
         requests_per_second: requests that end per second.
         tokens_per_second: output tokens per second.
-        decoding: sequences that decode at a time; fewer than ``batch`` if chunks of prompts cannot feed more.
+        decoding: sequences that decode at a time; fewer than ``batch`` if chunked prefills end too rarely for more.
         exchanged: bytes that a device sends per decode step in all-to-alls (dispatch and combine); None without.
         prefill_devices: prefill devices per decode device; None if one does both.
         price_per_million_input: the minimum price of a million prompt tokens; None without a price of the device, and
@@ -197,7 +197,7 @@ class Setup(NamedTuple):
 
     @property
     def devices(self) -> int:
-        """All devices: those of a replica of the attention layers, or of the experts if these are more."""
+        """The number of devices: a replica of the attention layers has ``ranks``, the experts have ``expert_ranks``."""
         return max(self.ranks, self.expert_ranks)
 
     @property
@@ -365,7 +365,7 @@ def request_rates(
 
 
 def peak_notes(device: Device, dtype: str) -> list[str]:
-    """Return remarks on the peak of products: its source, and whether float32 leaves the matrix engine idle."""
+    """Return remarks on the peak of matrix products: its source, and whether float32 leaves the matrix engine idle."""
     if dtype == "float32" and device.matrix_rate(dtype) is None and device.matrix_rate("bfloat16"):
         return [
             f"products in float32, as the model has them, leave the matrix engine of {device.name} idle: "
@@ -408,7 +408,7 @@ class Server:
             raise ValueError("prompts run in chunks beside decode steps, or on a device of their own: drop one of both")
         if setup.cached >= min(each.prompt for each in setup.requests):
             raise ValueError(f"a prefix of {setup.cached} tokens must be shorter than every prompt")
-        # Engines compute the logits of a prompt for its last token, and decode on latents.
+        # As in inference engines, latent attention decodes on the cached latents.
         self._latent = "absorbed" if serving.latents else "expanded"
         self.rate: Callable[[int], Rate] = cache(self._rate)
         self._tokens = sum(each.share * (each.output - 1) for each in setup.requests)
@@ -434,7 +434,7 @@ class Server:
         if setup.expert_ranks > found.experts:
             raise ValueError(f"{found.experts} experts cannot be on {setup.expert_ranks} devices (ep)")
         if setup.replicas > 1 and (setup.chunk or setup.prefill_device or self._draft):
-            raise ValueError("with ep above tp, prompts run whole on the same devices, without a draft model")
+            raise ValueError("ep above tp supports no chunk, no prefill device and no draft model")
 
     @property
     def of_device(self) -> tuple[int | None, float | None]:
@@ -496,7 +496,7 @@ class Server:
         return [*found, *self._serving.notes, *(f"assumed: {each}" for each in self._serving.assumptions)]
 
     def _reached(self) -> Reached | None:
-        # Published runs are of dense models, with weights and activations of one width.
+        # Published runs are of dense models, with weights and activations of equal bits.
         step = self._serving.decode(batch=1, context=1, tokens=1, latent=self._latent)
         bits, act = step.weight_bits
         is_other = step.tallies.experts or self._draft is not None or self._setup.prefill_device is not None
@@ -571,7 +571,7 @@ class Server:
         return drafting + self._seconds(self._setup.prefill_device or self.device, phase)
 
     def _chunk(self) -> Phase:
-        # The middle chunk: pairs of attention are linear in the tokens before it.
+        # The middle chunk costs the mean of all: attention pairs grow linearly with the tokens before a chunk.
         assert self._setup.chunk is not None
         longest = max(each.prompt for each in self._setup.requests) - self._setup.cached
         new = min(self._setup.chunk, longest)

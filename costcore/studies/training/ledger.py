@@ -472,7 +472,7 @@ def _published_figures(ledger: LedgerData, found: Expected | None, rates: Rates)
     if found is None:
         return
     shown = f"{100 * found.low:.0f} to {100 * found.high:.0f} % MFU"
-    because = f"from the {NEAREST} nearest; such a range held {INSIDE:.0%} of the runs when they were left out"
+    because = f"from the {NEAREST} nearest; leave-one-out, such a range contains {INSIDE:.0%} of published runs"
     yield Figure("published_mfu", "Published runs", Formatted(found.middle, shown), "ratio", because, "calibrated")
     slow, middle, fast = (ledger.days(share, {}) for share in (found.low, found.middle, found.high))
     shown = _in_days(fast, slow)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ..recording.modules import ApiCallTracker
 
 NO_COMPOSITES = (
-    "this version of PyTorch hides composite operators: calls from Python are recorded as one call; calls from "
+    "this version of PyTorch hides composite operators: each call from Python is recorded as one call; calls from "
     "TorchScript and C++ are listed as the operators PyTorch decomposes them into, with the same MACs; autocast does "
     "not affect meta tensors"
 )
@@ -91,7 +91,7 @@ def capture(
         has_replay: whether repeated calls on meta tensors skip their kernels.
         has_composites: whether composite operators are captured at the key ``PreDispatch``; None: if PyTorch has it.
         is_estimate: whether this is an estimate rather than a run; see :class:`CaptureMode`.
-        keeps_indices: whether tensors indexed by lists keep their values, which slows down every function call.
+        keeps_indices: whether values stay known when a list indexes a tensor; this slows down every function call.
     """
     if has_composites is None:
         has_composites = can_see_composites()
@@ -578,7 +578,7 @@ _REFUSED = "already associated to a python object"
 
 
 def patch_conversion(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
-    """Make ``Tensor.as_subclass``, and functions of subclasses, work in a thread that captures.
+    """Make ``Tensor.as_subclass``, which functions of tensor subclasses call, work in a thread that captures.
 
     Args:
         stack: undoes the patch.
@@ -605,8 +605,8 @@ def patch_conversion(stack: ExitStack, active_mode: Callable[[], CaptureMode | N
 
 # Activation checkpointing
 #
-# PyTorch before 2.5 has no ``torch.meta``, so the random state of the CPU is used. Policies of selective checkpointing
-# name attention kernels of GPUs, for which an estimate runs the CPU kernel.
+# ``torch.utils.checkpoint`` looks up the device module ``torch.meta``, which PyTorch before 2.5 lacks: the random state
+# of the CPU replaces it. Selective policies name attention kernels of GPUs, for which an estimate runs the CPU kernel.
 
 
 _ATTENTION = "_scaled_dot_product_{}_attention"
@@ -615,7 +615,7 @@ _KERNELS_OF_GPU = tuple(map(_ATTENTION.format, ("flash", "efficient", "cudnn", "
 
 
 def patch_checkpoint(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
-    """Give ``torch.utils.checkpoint`` a module and random states for the meta device, as later PyTorch does.
+    """Give ``torch.utils.checkpoint`` a device module and random states for the meta device, as later PyTorch does.
 
     Only if it is imported already.
 
@@ -742,8 +742,8 @@ class Session:
 
     Captures may end in any order, and in another thread. Mode stack and dispatch keys are thread-local: if the last
     capture ends in another thread, the mode stays on the stack, without effect, until this thread runs a composite
-    operator or captures again. The function mode stays until this thread captures again: PyTorch pops it while it
-    handles a function, so it cannot be removed from inside.
+    operator or captures again. The function mode stays until this thread captures again: PyTorch takes it off the
+    stack while it handles a function and puts it back afterwards, so a handler cannot remove it.
 
     Args:
         mode: the mode that sees the operators.
@@ -770,8 +770,8 @@ class Session:
     def join(self, stack: ExitStack) -> object:
         """Add a capture until ``stack`` is closed; the first one begins the session.
 
-        :meth:`leave` can also end the returned capture. The undo of a step is registered before the step, so that a
-        failure or an interrupt leaves nothing behind.
+        :meth:`leave` can also end the returned capture. Each action registers its undo before it runs, so
+        that a failure or an interrupt leaves nothing behind.
         """
         capture = object()
         stack.callback(self.leave, capture)

@@ -174,7 +174,7 @@ def test_invalid_requests(requests, options, message):
     [
         ({"ranks": 2, "expert_ranks": 5}, "ep must be a multiple of tp"),
         ({"expert_ranks": 6}, "5 experts cannot be on 6 devices"),
-        ({"expert_ranks": 5, "chunk": 1}, "prompts run whole on the same devices"),
+        ({"expert_ranks": 5, "chunk": 1}, "supports no chunk"),
     ],
 )
 def test_experts_that_cannot_be_shared(served, options, message):
