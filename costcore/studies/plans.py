@@ -148,8 +148,8 @@ def plan(
 
     Raises:
         CostError: if the model repeats no blocks, or cannot be captured at all.
-        TypeError, ValueError: if an argument is invalid, or ``global_batch`` is not divisible by replicas × micro-batch on
-            any mesh.
+        TypeError, ValueError: if an argument is invalid, or ``global_batch`` is not divisible by replicas × micro-batch
+            on any mesh.
     """
     _check_positive(devices=devices, global_batch=global_batch, per_node=per_node)
     if verified != 0:
