@@ -209,7 +209,7 @@ def test_p36_an_error_after_an_assumption_reports_the_assumption():
             raise ValueError("a length of one")
         return x
 
-    message = r"raised ValueError: a length of one at .*; assumed before: a number read .* taken as 1; count a"
+    message = r"raised ValueError: a length of one at .*; assumed before: a number read .* assumed to be 1; count a"
     with pytest.raises(CostError, match=message):
         estimated(Call(checked), (2, 4))
 

@@ -164,7 +164,7 @@ def test_the_state_of_optimizers(name, state):
 def test_a_paged_optimizer_says_where_its_state_is():
     report = estimate(net(), (BATCH, IN), optimizer="paged_adamw", memory=True)
     assert report.status == "assumed"
-    assert "lies in host memory" in str(report.assumptions)
+    assert "is in host memory" in str(report.assumptions)
 
 
 def test_a_step_of_8_bits_by_hand():

@@ -216,7 +216,7 @@ def test_open_sizes_are_asked_for(saved):
     path = saved(keras.Model(image, layers.Conv2D(2, 3)(image)))
     with pytest.raises(MissingInputsError, match=r"leaves sizes open: image: \(None, None, None, 3\)") as raised:
         estimate(path)
-    assert raised.value.example == (1, 32, 32, 3)
+    assert raised.value.example == (1, 224, 224, 3)
 
 
 def test_the_precision_of_a_model_is_its_own():

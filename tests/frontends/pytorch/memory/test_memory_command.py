@@ -50,7 +50,7 @@ def test_training_is_answered_in_five_lines(target, capsys):
     printed = capsys.readouterr()
     largest, peak, plan, checkpointing, limit = printed.out.splitlines()
     assert printed.err == ""
-    fits = r"largest batch: ([\d,]+), which needs [\d.]+ MiB of 8 MiB; [\d,]+ would need [\d.]+ [KM]iB more than"
+    fits = r"largest batch: ([\d,]+), which needs [\d.]+ MiB of 8 MiB; [\d,]+ would exceed it by [\d.]+ [KM]iB$"
     batch = _number(re.match(fits, largest)[1])
     assert re.match(r"peak [\d.]+ MiB of tensors, at \S+ \(backward, \S+\): saved for the backward pass ", peak)
     assert re.search(r"; a further sample adds [\d.]+ KiB$", peak)
