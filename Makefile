@@ -101,7 +101,8 @@ bundle: ## bundle the parts of d3 that the HTML page uses, in the versions of to
 	npm install --prefix tools/d3 --no-package-lock --no-audit --no-fund --loglevel=error
 	npm run --prefix tools/d3 build
 
-benchmark: $(ENVIRONMENT) ## compute the figures of this release: docs/figures.md, and its file in docs/figures
+benchmark: $(ENVIRONMENT) ## compute the figures of this release: docs/figures.md, docs/speed.json, and its file in docs/figures
+	$(BIN)/python benchmarks/speed.py --output docs/speed.json
 	$(BIN)/python tools/benchmark.py
 
 clean: ## remove the environment and everything that was built

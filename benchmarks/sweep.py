@@ -165,8 +165,8 @@ def resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
-def jobs(n: int) -> None:
-    """Rows per second by the clock of one process and of two, once all have started."""
+def jobs(n: int) -> float:
+    """Print rows per second by the clock of one process and of two, once all have started; return their ratio."""
     print("\n| processes | models per second |\n|---:|---:|")
     rates = {}
     for processes in (1, 2):
@@ -178,7 +178,9 @@ def jobs(n: int) -> None:
         done = sum(1 for _ in found)
         rates[processes] = done / (time.perf_counter() - start)
         print(f"| {processes} | {rates[processes]:.1f} |")
-    print(f"\ntwo processes are faster by {rates[2] / rates[1]:.2f}")
+    found = rates[2] / rates[1]
+    print(f"\ntwo processes are faster by {found:.2f}")
+    return found
 
 
 def make_tiny(width: int) -> nn.Module:

@@ -56,5 +56,8 @@ def test_the_page_of_figures_compares_releases():
 def test_the_page_is_that_of_the_files():
     files = sorted((ROOT / "docs" / "figures").glob("*.json"))
     releases = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
-    assert (ROOT / "docs" / "figures.md").read_text(encoding="utf-8") == benchmark.page(releases)
+    speed = json.loads((ROOT / "docs" / "speed.json").read_text(encoding="utf-8"))
+    assert (ROOT / "docs" / "figures.md").read_text(encoding="utf-8") == benchmark.page(releases) + benchmark.speed(
+        speed
+    )
     assert all(figure["command"] for release in releases.values() for figure in release["figures"].values())

@@ -2,7 +2,8 @@
 
 Writes one JSON file for this release, ``docs/figures/VERSION.json``, and a page that compares the releases,
 ``docs/figures.md``. A figure has the command that computes it alone. Instructions are counted now; the answers of
-counters are those of ``docs/scoreboard.json`` and ``docs/differential.json``, which their commands write.
+counters are those of ``docs/scoreboard.json`` and ``docs/differential.json``, and the times those of
+``docs/speed.json``, which their commands write.
 """
 
 from __future__ import annotations
@@ -29,6 +30,16 @@ them to a file for each release, such as [{file}](figures/{file}), and writes
 this page. Instructions are those of Python's bytecode that costcore executes, on
 {machine}. Answers are *good* if they are right or explained by a rule that the tool states, as on the
 [scoreboard](scoreboard.md).
+
+"""
+
+SPEED = """
+## Speed
+
+How long does costcore take beside the same work without it? `python benchmarks/speed.py --output docs/speed.json`
+measured these on {machine}. Ratios are of CPU time of one thread in one process. A bar is what costcore aims at.
+Rows without a bar are floors of the row above: a dispatch mode of PyTorch that does nothing, below which no hook in
+Python comes, and a compiled observer that notes shapes and prices nothing (`benchmarks/observer.cpp`).
 
 """
 
@@ -85,6 +96,25 @@ def page(releases: dict[str, dict]) -> str:
     return HEAD.format(file=f"{last}.json", machine=machine) + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def speed(data: dict) -> str:
+    """Return the section of times."""
+    lines = [["work", "found", "bar", ""], [":--", "--:", "--:", ":--"]]
+    for figure in data["figures"]:
+        bar, unit, found = figure["bar"], figure["unit"], figure["found"]
+        sign = "at least " if figure["is_least"] else "at most "
+        is_met = bar is None or (found >= bar if figure["is_least"] else found <= bar)
+        lines.append(
+            [
+                figure["work"],
+                f"{found:g} {unit}".strip(),
+                "" if bar is None else f"{sign}{bar:g} {unit}".strip(),
+                "" if bar is None else "met" if is_met else "missed",
+            ]
+        )
+    named = ", ".join([data["machine"], *(f"{name} {number}" for name, number in data["versions"].items())])
+    return SPEED.format(machine=named) + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def main(root: Path = ROOT) -> int:
     """Write the file of this release and the page."""
     docs = root / "docs"
@@ -96,7 +126,8 @@ def main(root: Path = ROOT) -> int:
     own = {"costcore": costcore.__version__, "versions": versions(), "figures": figures}
     (folder / f"{costcore.__version__}.json").write_text(json.dumps(own, indent=1) + "\n", encoding="utf-8")
     files = sorted(folder.glob("*.json"), key=lambda file: [int(part) for part in file.stem.split(".")])
-    (docs / "figures.md").write_text(page({file.stem: read(file) for file in files}), encoding="utf-8")
+    text = page({file.stem: read(file) for file in files}) + speed(read(docs / "speed.json"))
+    (docs / "figures.md").write_text(text, encoding="utf-8")
     return 0
 
 

@@ -139,14 +139,14 @@ def test_an_unknown_operator_with_known_results():
     verdict = fit(mystery(shape), None, "sram=256B")
     assert (verdict.fits, verdict.needs) == (True, {"sram": 256})
     assert "Mystery: only the sizes of the results are known" in verdict.notes
-    assert "of Mystery nothing is known" in str(verdict)
+    assert "Mystery: only the sizes of the results" in str(verdict)
 
 
 @pytest.mark.filterwarnings("ignore:no calculator")
 def test_an_unknown_operator_with_unknown_results(tmp_path, capsys):
     verdict = fit(mystery(), None, "sram=1KB")
     assert (verdict.fits, verdict.needs) == (None, {})
-    assert verdict.because.endswith("; of Mystery nothing is known")
+    assert verdict.because.endswith("; Mystery: only the sizes of the results are known")
     path = str(tmp_path / "mystery.onnx")
     onnx.save(mystery(), path)
     assert main(["fit", path, "1 MB", "--format", "json"]) == 2
@@ -169,7 +169,7 @@ def test_the_command(tmp_path, capsys):
 def test_a_file_cannot_be_trained(step):
     verdict = fit(chain(), None, "1 MB", **step)
     assert (verdict.fits, verdict.needs) == (None, {})
-    assert verdict.because.startswith("the memory of a training step is known for PyTorch models")
+    assert verdict.because.startswith("the memory of a training step is known only for PyTorch models")
 
 
 def test_a_device_without_a_memory_asks_for_it():
