@@ -174,7 +174,7 @@ def machine() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return f"{next(iter(names), platform.processor() or platform.machine())}, {os.cpu_count()} cores"
+    return f"{next(iter(names), platform.machine())}, {os.cpu_count()} cores"
 
 
 def main() -> None:

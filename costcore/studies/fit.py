@@ -248,7 +248,7 @@ def _open_sizes(model: Any, report: Report) -> str:
     if isinstance(model, Report) or "dims" in frontend_of(model).options:
         how = f"state numbers, as with {options}, or dims={{{numbers}}} in Python"
     first = next((each["type"] for each in report.ignored_layers.values()), "")
-    unknown = f"; of {first} nothing is known" if first else ""
+    unknown = f"; the sizes of {first} are unknown" if first else ""
     return f"sizes depend on {', '.join(report.symbols)}: {how}{unknown}"
 
 

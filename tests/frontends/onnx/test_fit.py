@@ -146,7 +146,7 @@ def test_an_unknown_operator_with_known_results():
 def test_an_unknown_operator_with_unknown_results(tmp_path, capsys):
     verdict = fit(mystery(), None, "sram=1KB")
     assert (verdict.fits, verdict.needs) == (None, {})
-    assert verdict.because.endswith("; Mystery: only the sizes of the results are known")
+    assert verdict.because.endswith("; the sizes of Mystery are unknown")
     path = str(tmp_path / "mystery.onnx")
     onnx.save(mystery(), path)
     assert main(["fit", path, "1 MB", "--format", "json"]) == 2
