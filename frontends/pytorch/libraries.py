@@ -62,7 +62,10 @@ GRIDS = {"grid_thw", "image_grid_thw", "image_position_ids", "pixel_position_ids
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 _SECOND = 16_000
-"""The samples of one second of sound, at the rate of the speech networks of transformers."""
+"""The samples of one second of sound, at the rate of the speech networks of transformers; spectra are 160 apart."""
+
+_MELS = ("num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim")
+"""Settings with the number of features of a spectrum."""
 
 
 def make_hugging_face(name: str) -> tuple[Module, str]:
@@ -210,6 +213,8 @@ def hugging_face_inputs(model: Module, name: str) -> Any:
         and not accepted.keys() & GRIDS
     ):
         inputs |= _of_main("pixel_values", model, config)
+    if "input_features" in accepted and hasattr(model, "get_audio_features") and hasattr(model, "get_text_features"):
+        inputs |= _of_main("input_features", model, config)  # contrastive: the text has no tokens for the sound
     required = {key for key, each in accepted.items() if each.default is each.empty and each.kind not in VARIADIC}
     if "input_ids" in required - inputs.keys():
         inputs["input_ids"] = Tensor((1, _tokens(model, config)), "int64")
@@ -226,10 +231,15 @@ def hugging_face_inputs(model: Module, name: str) -> Any:
 def _of_main(main: str, model: Any, config: Any) -> Mapping[str, Any]:
     if main in ("pixel_values", "pixel_values_videos"):
         return {main: _image(config)}
-    mels = getattr(config, "num_mel_bins", None)
-    if main == "input_features":
+    sound = getattr(config, "audio_config", None) or getattr(config, "encoder_config", None) or config
+    mels = next((getattr(sound, name) for name in _MELS if getattr(sound, name, None)), None)
+    if main == "input_features" and mels and hasattr(sound, "spec_size"):  # CLAP folds a spectrogram into a square
+        return {main: (1, 1, sound.spec_size * (sound.spec_size // mels), mels)}
+    if main == "input_features" and mels:
         frames = getattr(config, "max_source_positions", None)
-        return {main: (1, mels, 2 * frames)} if mels and frames else {}
+        return {
+            main: (1, mels, 2 * frames) if frames and hasattr(config, "num_mel_bins") else (1, _SECOND // 160, mels)
+        }
     if main == "input_values" and mels:  # a spectrogram
         return {main: (1, config.max_length, mels)} if hasattr(config, "max_length") else {}
     if main == "input_values":

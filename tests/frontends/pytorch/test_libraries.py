@@ -154,6 +154,10 @@ def test_nothing_is_downloaded(monkeypatch):
         ("t5", {"input_ids": Tensor((1, 512), "int64"), "decoder_input_ids": Tensor((1, 512), "int64")}),
         ("wav2vec2", {"input_values": (1, 16_000)}),
         ("audio-spectrogram-transformer", {"input_values": (1, 1024, 128)}),
+        ("speech_to_text", {"input_features": (1, 100, 80), "decoder_input_ids": Tensor((1, 1), "int64")}),
+        ("parakeet_encoder", {"input_features": (1, 100, 80)}),  # a second: a spectrum per 160 of 16,000 samples
+        ("clap_audio_model", {"input_features": (1, 1, 1024, 64)}),  # folded to 256 x 256
+        ("clap", {"input_ids": Tensor((3, 5), "int64"), "input_features": (1, 1, 1024, 64)}),
         ("dac", {"input_values": (1, 1, 16_000)}),
         ("xlm", {"input_ids": Tensor((1, 512), "int64")}),
         ("clap_text_model", {"input_ids": Tensor((1, 512), "int64")}),  # a part, which is no AutoModel
@@ -179,7 +183,7 @@ def test_the_usual_input_of_a_type_runs(kind, inputs):
             "You have to specify bbox .*the default input may not fit: pass another. BrosModel.forward takes input_",
         ),
         ("esm", "the default configuration of 'esm' makes no model .*Pass another one, hf:path/config.json"),
-        ("canary", "no input was passed. CanaryModel.forward takes input_features"),
+        ("decision_transformer", "no input was passed. DecisionTransformerModel.forward takes states"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::costcore.CostWarning")
