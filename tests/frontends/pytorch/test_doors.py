@@ -65,7 +65,7 @@ FILE = dict(zip(OPTIONS, (PRODUCT, PRODUCT, *[NO_STEP] * 3), strict=True))
 
 SAVED = ("cannot be used with a saved report", "has no backward pass")
 INFERENCE = dict(zip(OPTIONS, (PRODUCT, PRODUCT, *[SAVED] * 3), strict=True))
-IN_TRAIN_MODE = {**INFERENCE, "": TRAINED, "--eval": ["runs in train mode: only a PyTorch module of a target can"]}
+IN_TRAIN_MODE = {**INFERENCE, "": TRAINED, "--eval": ["runs in train mode: pass a target that makes a PyTorch module"]}
 SAVED_STEP = {**IN_TRAIN_MODE, "": STEP}
 FORMS = {
     "nets.py:make": CODE,
@@ -289,7 +289,7 @@ def test_a_table_takes_saved_steps_among_models(folder):
     assert (swept.costs["flops"], swept.status) == (PRODUCT, "complete")
     objects = {"train": network(), "evaluation": network().eval()}
     train, evaluation = table(objects, (4, 16), mode="evaluation").rows
-    assert train.status.startswith("train runs in train mode: only") and objects["train"].training
+    assert train.status.startswith("train runs in train mode: pass a target") and objects["train"].training
     assert evaluation.costs["flops"] == PRODUCT
     saved = table([("inference", Report.from_json("inference.json"))], backward=True).rows[0]
     assert saved.status.startswith("inference has no backward pass")
