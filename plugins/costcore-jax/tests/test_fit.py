@@ -31,7 +31,7 @@ def test_a_smaller_batch_fits():
     ("inputs", "options", "because"),
     [
         (("batch", 8), {}, "sizes depend on batch: state numbers in the shapes of inputs"),
-        ((4, 8), {"train": True}, "the memory of a training step is known for PyTorch models"),
+        ((4, 8), {"train": True}, "the memory of a training step is known only for PyTorch models"),
     ],
 )
 def test_what_cannot_be_said(inputs, options, because):
