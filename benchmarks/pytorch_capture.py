@@ -7,7 +7,7 @@ says what later captures of the same kinds of calls take, the same with ``record
 without) and as users write it (``ComputationalCostHook``, which prices every call before it is left), then the report
 alone, and ``estimate`` as a whole.
 
-``--whole`` prints a third table instead: what users call, on data and as a whole, beside the same without costcore.
+What users call, on data and as a whole, is a part of ``benchmarks/speed.py``.
 """
 
 from __future__ import annotations
@@ -313,32 +313,12 @@ def least_seconds(rounds: int, *runs: Callable[[], object]) -> list[float]:
     return least
 
 
-def print_whole(rounds: int) -> None:
-    print("| work | without | with | ratio, or s | bar | |")
-    print("|---|--:|--:|--:|--:|---|")
-    for case in whole_cases():
-        runs = [case.counted] if case.plain is None else [case.plain, case.counted]
-        with torch.set_grad_enabled("on data" not in case.name):
-            *plain, counted = least_seconds(2 if case.plain is None else rounds, *runs)
-        found = counted / plain[0] if plain else counted
-        without = f"{1e3 * plain[0]:.1f} ms" if plain else ""
-        print(
-            f"| {case.name} | {without} | {1e3 * counted:.1f} ms | {found:.2f} | {case.bar:g} "
-            f"| {verdict(found, case.bar, True)} |",
-            flush=True,
-        )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--whole", action="store_true", help="print the table of what users call")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="*", help="names of cases")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    if arguments.whole:
-        print_whole(4 * arguments.rounds)
-        return
     chosen = [case for case in cases() if not arguments.only or case.name in arguments.only]
     print("| network | pass | plain ms | capture ms | ratio | bar | | FlopCounter ms | times faster | bar | | macs |")
     print("|---|---|--:|--:|--:|--:|---|--:|--:|--:|---|---|")

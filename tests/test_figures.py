@@ -53,6 +53,21 @@ def test_the_page_of_figures_compares_releases():
     assert text.splitlines()[-2:] == ["| a | 1 | 1,234 | `y` |", "| b |  | 1 | `x` |"]
 
 
+def test_the_section_of_times_says_which_bars_are_met():
+    rows = [("hook", 1.17, 1.05, False, ""), ("an empty mode", 1.05, None, False, "")]
+    rows += [("cold", 0.3, 0.3, False, "s"), ("faster", 7.9, 8, True, ""), ("workers", 1.93, 1.8, True, "")]
+    figures = [dict(zip(("work", "found", "bar", "is_least", "unit"), row, strict=True)) for row in rows]
+    text = benchmark.speed({"machine": "a CPU, 2 cores", "versions": {"python": "3.11"}, "figures": figures})
+    assert "measured these on\na CPU, 2 cores, python 3.11.\n" in text
+    assert text.splitlines()[-5:] == [
+        "| hook | 1.17 | at most 1.05 | missed |",
+        "| an empty mode | 1.05 |  |  |",
+        "| cold | 0.3 s | at most 0.3 s | met |",
+        "| faster | 7.9 | at least 8 | missed |",
+        "| workers | 1.93 | at least 1.8 | met |",
+    ]
+
+
 def test_the_page_is_that_of_the_files():
     files = sorted((ROOT / "docs" / "figures").glob("*.json"))
     releases = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}

@@ -37,7 +37,10 @@ SPEED = """
 ## Speed
 
 How long does costcore take beside the same work without it? `python benchmarks/speed.py --output docs/speed.json`
-measured these on {machine}. Ratios are of CPU time of one thread in one process. A bar is what costcore aims at.
+measured these on
+{machine}.
+Ratios are of CPU time of one thread in one process, but for the sweep, which is by the clock and differed by an eighth
+between two runs. A bar is what costcore aims at.
 Rows without a bar are floors of the row above: a dispatch mode of PyTorch that does nothing, below which no hook in
 Python comes, and a compiled observer that notes shapes and prices nothing (`benchmarks/observer.cpp`).
 
