@@ -39,6 +39,7 @@ VARIABLE = "COSTCORE_MUTANT"
 """The environment variable of the processes of a mutant; it has the mutant."""
 
 ANALYSES, STUDIES, PYTORCH, ONNX = "core/analyses", "core/studies", "frontends/pytorch", "frontends/onnx"
+DOORS = tuple(f"{PYTORCH}/test_{name}.py" for name in ("doors", "estimate", "mistakes", "any_model", "displayed"))
 VIEWS = ("core/tables/test_quantities.py", "core/reports/plots", "core/reports/exports", "core/reports/html")
 
 AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -125,6 +126,21 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
     ),
     "sweeps": (("costcore/studies/sweeps",), (f"{STUDIES}/sweeps",)),
+    "api": (("costcore/api",), ("core/api", "core/cli", "core/reports", *DOORS)),
+    "pricing": (
+        tuple(
+            f"costcore/{name}"
+            for name in ("counting.py", "ir.py", "ledger", "numbers.py", "registry.py", "translate.py")
+        ),
+        (*(f"core/{name}" for name in ("api", "ledger", "numbers", "registry", "reports", "trace")), *DOORS),
+    ),
+    "tables": (("costcore/tables", "costcore/text"), ("core/tables", "core/text", "core/reports", "core/cli")),
+    "reports": (("costcore/reports",), ("core/reports", "core/tables", "core/cli", "whole_networks/reports")),
+    "cli": (("costcore/cli",), ("core/cli", "core/reports")),
+    "graphs": (
+        ("costcore/graphs",),
+        ("core/graphs", "core/cli", f"{ONNX}/walk", f"{ONNX}/nodes", f"{ONNX}/test_networks.py"),
+    ),
 }
 """The code and the tests of every area. The examples in the docstrings of the code are among its tests."""
 
