@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
@@ -95,15 +96,29 @@ class Branches:
         return self.sides.get(branch, self.sides.get((code, position, None), True))
 
 
-# Checks: conditions that only guard an error, ``if (x < 0).any(): raise``
+# Checks: conditions that only guard an error or a warning, ``if (x < 0).any(): raise``
 #
-# A run that ends has passed them: a condition without data gets the value that raises nothing.
+# A run that ends has passed them: a condition without data gets the value that raises nothing. A warning costs nothing
+# on either side.
 
 
-def passing_value() -> bool | None:
-    """Return the value that raises no error, of the condition that is being read from a tensor.
+CHECK_PASSES = "a check of values without data was taken to pass"
 
-    None if the line that reads it is not a check (an ``assert``, or an ``if`` with a branch that raises).
+_WARNINGS = re.compile(
+    r"print|warnings\.warn|(self\.)?_?(log|logger|logging)\.(warn|warning|warning_once|info|debug|error)", re.IGNORECASE
+)
+
+_TEXT = frozenset(("getattr", "len", "str", "repr", "type"))
+"""Functions with which a warning may put its text together."""
+
+_OF_WARNINGS = (ast.If, ast.Expr, ast.Assign, ast.AugAssign, ast.Pass)
+
+
+def passing_value() -> tuple[bool, str] | None:
+    """Return the value that raises no error and warns of nothing, of the condition that is being read from a tensor.
+
+    With it comes the assumption behind it, ``""`` for a warning. None if the line that reads it is no check: an
+    ``assert``, or an ``if`` with a branch that raises or only warns.
     """
     frames = ((frame, line) for frame, line in user_frames() if frame.f_globals.get("__name__") not in _BETWEEN)
     found = next(frames, None)
@@ -111,7 +126,7 @@ def passing_value() -> bool | None:
 
 
 @lru_cache(maxsize=1024)
-def _passing_value(code: CodeType, line: int) -> bool | None:
+def _passing_value(code: CodeType, line: int) -> tuple[bool, str] | None:
     try:
         lines, first = inspect.getsourcelines(code)
         tree = ast.parse(dedent("".join(lines)))
@@ -119,8 +134,11 @@ def _passing_value(code: CodeType, line: int) -> bool | None:
         return None
     line -= max(first, 1) - 1
     for node in ast.walk(tree):
+        assumption = CHECK_PASSES
         if isinstance(node, ast.Assert):
             value = True
+        elif isinstance(node, ast.If) and not node.orelse and _only_warns(node, tree):
+            value, assumption = False, ""
         elif isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise):
             value = False
         elif isinstance(node, ast.If) and node.orelse and isinstance(node.orelse[-1], ast.Raise):
@@ -128,8 +146,31 @@ def _passing_value(code: CodeType, line: int) -> bool | None:
         else:
             continue
         if node.test.lineno <= line <= (node.test.end_lineno or 0):
-            return _of_operands(node.test, value)
+            found = _of_operands(node.test, value)
+            return None if found is None else (found, assumption)
     return None
+
+
+def _only_warns(branch: ast.If, function: ast.AST) -> bool:
+    """Return whether all that a branch does is to put a text together and to write it."""
+    inside = set(ast.walk(branch))
+    calls = [node for node in inside if isinstance(node, ast.Call) and node not in set(ast.walk(branch.test))]
+    texts = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    is_used_later = any(
+        isinstance(node, ast.Name) and node.id in texts and node not in inside for node in ast.walk(function)
+    )
+    computes = any(isinstance(node, ast.BinOp) and not _is_text(node) for node in inside - set(ast.walk(branch.test)))
+    return (
+        not (is_used_later or computes)
+        and any(_WARNINGS.fullmatch(ast.unparse(call.func)) for call in calls)
+        and all(_WARNINGS.fullmatch(name) or name in _TEXT for name in (ast.unparse(call.func) for call in calls))
+        and all(isinstance(node, _OF_WARNINGS) for node in inside if isinstance(node, ast.stmt))
+    )
+
+
+def _is_text(joined: ast.BinOp) -> bool:
+    texts = (ast.JoinedStr, ast.Constant)
+    return isinstance(joined.op, ast.Add) and isinstance(joined.left, texts) and isinstance(joined.right, texts)
 
 
 def _of_operands(test: ast.expr, value: bool) -> bool | None:
@@ -150,8 +191,6 @@ AssumedResult: TypeAlias = "Callable[..., tuple[Any, str] | None]"
 """Returns the result of a call and what it assumes (``""``: nothing); None if PyTorch can run the call."""
 
 CONDITION_IS_TRUE = "data-dependent branch: condition assumed True, because meta tensors hold no values"
-
-CHECK_PASSES = "a check of values without data was taken to pass"
 
 NUMBERS_ARE_ONE = "a number read from a tensor without data was assumed to be 1"
 
@@ -178,8 +217,7 @@ def _scalar(x: Tensor, **_: Any) -> tuple[Any, str]:
 
 
 def _condition(*_: Any, **__: Any) -> tuple[Any, str]:
-    value = passing_value()
-    return (True, CONDITION_IS_TRUE) if value is None else (value, CHECK_PASSES)
+    return passing_value() or (True, CONDITION_IS_TRUE)
 
 
 def _nonzero(x: Tensor, **_: Any) -> tuple[Any, str]:

@@ -20,10 +20,13 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..tensors import SPARSE_LAYOUTS
 from .replacements import sparse_on_meta
-from .values import INTEGERS, MAX_BYTES, META, PLAIN, Values, is_small_integer
+from .values import FLOATS, INTEGERS, MAX_BYTES, META, PLAIN, Values, is_small_integer
 
 MAX_SHARED = 100
 """How many parts of one object are shared before all of it is."""
+
+_MOST_BYTES = 8192
+"""The maximum size of a constant in floating point, such as the strides or anchors of a detector."""
 
 
 def deep_copy(value: Any, memo: dict[int, Any]) -> Any:
@@ -85,7 +88,7 @@ class MetaCopier(TorchFunctionMode):
     """Makes ``copy.deepcopy`` return meta tensors, which share memory as the original tensors do.
 
     Args:
-        values: receives the values of buffers and other tensors of integers or bools.
+        values: receives the values of buffers and other tensors of integers or bools, and of small ones of floats.
 
     Attributes:
         holders: the names of the attributes of a module that may hold functions, by its id; None for all.
@@ -109,7 +112,7 @@ class MetaCopier(TorchFunctionMode):
                 return memo[id(tensor)]
         if func is Tensor.clone:  # how a parameter copies its data
             with torch._C.DisableTorchFunction():
-                return self._like(args[0])
+                return self._like(args[0], is_weight=True)
         return func(*args, **(kwargs or {}))
 
     def parameters(self, given: Mapping[str, Any], memo: dict[int, Any]) -> dict[str, Any]:
@@ -124,7 +127,7 @@ class MetaCopier(TorchFunctionMode):
         with torch._C.DisableTorchFunction():
             for name, tensor in given.items():
                 if tensor is not None and id(tensor) not in memo:
-                    made = self._like(tensor)
+                    made = self._like(tensor, is_weight=type(tensor) is Parameter)
                     kept = Parameter if type(tensor) is Parameter else Tensor.requires_grad_
                     memo[id(tensor)] = kept(made, tensor.requires_grad)
                 copied[name] = None if tensor is None else memo[id(tensor)]
@@ -137,7 +140,7 @@ class MetaCopier(TorchFunctionMode):
         with torch._C.DisableTorchFunction():
             return tensor.untyped_storage()._cdata in self._storages
 
-    def _like(self, tensor: Tensor) -> Tensor:
+    def _like(self, tensor: Tensor, is_weight: bool = False) -> Tensor:
         if type(tensor) not in PLAIN and is_traceable_wrapper_subclass(tensor):
             made = tensor.detach().to(META)
             return Parameter(made, tensor.requires_grad) if isinstance(tensor, Parameter) else made
@@ -154,5 +157,7 @@ class MetaCopier(TorchFunctionMode):
                 self._values.miss(copied, tensor)
             elif is_small_integer(tensor):
                 self._values.give_storage(copied, storage)
+        elif tensor.dtype in FLOATS and storage.nbytes() <= _MOST_BYTES and not (is_weight or tensor.is_meta):
+            self._values.give_storage(copied, storage)
         made = torch.empty(0, dtype=tensor.dtype, device=META)
         return made.set_(copied, tensor.storage_offset(), tensor.shape, tensor.stride())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 
 import pytest
@@ -140,6 +141,76 @@ def test_a_check_passes(check):
     assert hook.total_report["flops"] == report.total_report["flops"]
 
 
+logger = logging.getLogger(__name__)
+
+
+def warns(x):
+    if (x < 0).any():
+        warnings.warn("negative", stacklevel=2)
+
+
+def logs_a_text_put_together(x):
+    if (x < 0).any():
+        text = "negative, "
+        kind = getattr(x, "name", None)
+        if kind is None:
+            text += f"of {len(x)} rows"
+        logger.warning(text)
+
+
+@pytest.mark.parametrize("check", [warns, logs_a_text_put_together])
+def test_a_warning_is_not_a_branch(check):
+    report, messages = warned(Checked(check), (2, 4))
+    assert (report.status, messages) == ("complete", [])
+    with ComputationalCostHook() as hook:
+        Checked(check)(torch.full((2, 4), 0.5))
+    assert hook.total_report["flops"] == report.total_report["flops"]
+
+
+class Detector(torch.nn.Module):
+    """Fills a map with the stride of its level, and branches on constants, as detectors do."""
+
+    def __init__(self, threshold, is_weight=False):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+        self.strides = torch.tensor([8.0, 16.0])
+        kept = torch.tensor(threshold)
+        if is_weight:
+            self.threshold = torch.nn.Parameter(kept)
+        else:
+            self.register_buffer("threshold", kept)
+
+    def forward(self, x):
+        maps = [x.new_full((int(stride) // 8, 4), stride) for stride in self.strides]
+        if self.threshold > 0.5:
+            x = self.fc(x)
+        return x, maps
+
+
+@pytest.mark.parametrize(("threshold", "macs"), [(0.75, 2 * 4 * 4), (0.25, 0)])
+def test_constants_of_a_model_keep_their_values(threshold, macs):
+    model = Detector(threshold)
+    report, messages = warned(model, (2, 4))
+    assert (report.status, messages, report.total_report["macs"]) == ("complete", [], macs)
+    x = torch.ones(2, 4)
+    with ComputationalCostHook() as hook:
+        model(x)
+    assert [str(each.layer) for each in hook.report.calls] == [str(each.layer) for each in report.calls]
+
+
+def test_weights_are_no_constants():
+    report, _ = warned(Detector(0.25, is_weight=True), (2, 4))
+    assert report.status == "assumed"
+    assert report.total_report["macs"] == 2 * 4 * 4  # the more expensive side
+
+
+def test_large_buffers_are_no_constants():
+    model = Detector(0.25)
+    model.register_buffer("threshold", torch.full((2049,), 0.25)[:1].squeeze())  # 8,196 bytes in memory
+    report, _ = warned(model, (2, 4))
+    assert report.status == "assumed"
+
+
 def raises_if_of_two_kinds(x):
     if not (x > 0).all() and (x < 1).any():
         raise ValueError("no")
@@ -152,13 +223,44 @@ def raises_after_a_change(x):
         raise ValueError("empty")
 
 
+def warns_and_changes(x):
+    if (x < 0).any():
+        print("negative")
+        x = x + 1
+
+
+def keeps_the_text(x):
+    text = ""
+    if (x < 0).any():
+        text = "negative"
+        print(text)
+    return text
+
+
+def warns_or_changes(x):
+    if (x < 0).any():
+        print("negative")
+    else:
+        x = x + 1
+
+
 TYPED = eval("lambda x: None if (x < 0).any() else x")
 
 
-@pytest.mark.parametrize("check", [raises_if_of_two_kinds, raises_after_a_change, TYPED])
+OTHERS = (
+    raises_if_of_two_kinds,
+    raises_after_a_change,
+    warns_and_changes,
+    keeps_the_text,
+    warns_or_changes,
+    TYPED,
+)
+
+
+@pytest.mark.parametrize("check", OTHERS)
 def test_other_conditions_are_branches(check):
     report, messages = warned(Checked(check), (2, 4))
-    assert all("condition assumed True" in each.what for each in report.assumptions)
+    assert all("data-dependent branch" in each.what for each in report.assumptions)
     assert len(messages) == 1
 
 
