@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from itertools import count
 from types import FrameType, TracebackType
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 Entered = TypeVar("Entered")
 
@@ -20,8 +20,10 @@ class HeldInterrupts:
     """Keeps an interrupt by Ctrl-C until :meth:`release`; a second one is not kept, so that nothing can hang.
 
     Python runs handlers of signals in the main thread alone: in other threads this does nothing. It does nothing either
-    if the program left Ctrl-C to the operating system.
+    if the program left Ctrl-C to the operating system, or while another object keeps interrupts.
     """
+
+    _keeper: ClassVar[HeldInterrupts | None] = None
 
     def __init__(self) -> None:
         self._handler: object = None
@@ -29,10 +31,11 @@ class HeldInterrupts:
 
     def hold(self) -> None:
         """Keep interrupts from now on."""
-        if threading.current_thread() is threading.main_thread():
+        if HeldInterrupts._keeper is None and threading.current_thread() is threading.main_thread():
             handler = signal.getsignal(signal.SIGINT)
-            if callable(handler) and handler != self._note:
+            if callable(handler):
                 self._handler = handler
+                HeldInterrupts._keeper = self
                 signal.signal(signal.SIGINT, self._note)
 
     def release(self) -> None:
@@ -44,6 +47,7 @@ class HeldInterrupts:
         handler, self._handler = self._handler, None
         if not callable(handler):
             return
+        HeldInterrupts._keeper = None
         if signal.getsignal(signal.SIGINT) == self._note:
             signal.signal(signal.SIGINT, handler)
         if self._is_pending:
