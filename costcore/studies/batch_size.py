@@ -841,12 +841,11 @@ def accumulation_line(plan: Accumulation) -> str:
         return f"{start} a micro-batch of one sample does not fit"
     if plan.steps == 1:
         return f"{start} fits without accumulation, peak {size(plan.peak)}"
-    last = f", the last of {plan.last:,}" if plan.last != plan.micro_batch else ""
+    steps = f"{plan.steps:,} micro-batches of {plan.micro_batch:,}"
+    if plan.last != plan.micro_batch:
+        steps = f"{plan.steps - 1:,} micro-batches of {plan.micro_batch:,} and one of {plan.last:,}"
     even = f" (or {plan.steps:,} of at most {plan.even:,})" if plan.even != plan.micro_batch else ""
-    return (
-        f"{start} {plan.steps:,} micro-batches of {plan.micro_batch:,}{last}{even}, peak {size(plan.peak)} with "
-        "accumulated gradients"
-    )
+    return f"{start} {steps}{even}, peak {size(plan.peak)} with accumulated gradients"
 
 
 def recomputation_line(found: Recomputation) -> str:
@@ -868,6 +867,6 @@ def limit_line(found: LargestBatch, rule: RuleOfThumb | None) -> str:
     if rule is None:
         return line
     return (
-        f"{line}; rule of thumb: {rule.per_parameter} B per parameter, {size(rule.nbytes)} (measured "
-        f"{size(rule.measured)}) without activations"
+        f"{line}; rule of thumb: {rule.per_parameter} B per parameter, {size(rule.nbytes)} (captured "
+        f"{size(rule.measured)}), without activations"
     )

@@ -1,4 +1,4 @@
-"""The content of a result without a format: exact figures, and tables to sort, limit and write as data or text.
+"""The unformatted content of a result: exact figures, and tables to sort, limit and write as data or text.
 
 Below it, the overview of a result: figures, tables and remarks for ``print``, for notebooks, and as Markdown.
 """
@@ -276,7 +276,7 @@ WHOLE = ("count", "flops", "bytes")
 def groups_in(mode: str) -> Collection[str]:
     """Return the kinds of whole numbers whose thousands are separated in a mode.
 
-    None in CSV, and only counts in Markdown, because amounts without a prefix are exact numbers to copy.
+    CSV and LaTeX separate none. Markdown separates counts only: its FLOPs and bytes are exact numbers to copy.
     """
     return () if mode in ("csv", "latex") else ("count",) if mode == "md" else WHOLE
 
@@ -476,7 +476,9 @@ class ReportTable:
         stream.write(encodable(rendered(table, mode) + footer([*left_out, *self.remarks], mode), stream))
 
     def in_lines(self: AnyTable, n: int) -> AnyTable:
-        """Return the first rows, in ``n`` lines with the frame; of a tree, the upper levels that fit, if one does.
+        """Return the first rows that fit in ``n`` lines, frame included.
+
+        Of a tree, return the upper levels that fit, or the first rows if not even one level fits.
 
         The title of the result says what is shown.
         """
@@ -494,7 +496,7 @@ class ReportTable:
     def fitted(self, text: RenderedTable, width: int) -> tuple[RenderedTable, list[str]]:
         """Return the text of this table in lines of ``width`` characters, and a line that names the omitted columns.
 
-        Columns that were chosen one by one are as wide as they are.
+        Columns that the user chose are never dropped.
         """
         if self.dropped_first is None:
             return text, []
@@ -585,7 +587,7 @@ def figures_text(answer: Content, unit: str | None = "auto", n_digits: int | Non
     )
 
 
-# HTML for notebooks, which strip scripts: elements that fold, and a tree with columns by click.
+# HTML without scripts, which notebooks strip: elements that fold, and checkboxes for the columns of a tree.
 
 
 MOST_MODULES = 300
@@ -654,7 +656,7 @@ COLUMNS: tuple[tuple[str, str, str, bool], ...] = (
     ("mwrite", "Written", "bytes", False),
     ("output_shape", "Output shape", "shape", False),
 )
-"""The columns of the tree: key, title (of FLOPs the unit), kind, and whether it is shown at first."""
+"""The columns of the tree: key, title (empty: that of the unit), kind, and whether it is shown at first."""
 
 STYLE = """
 .costcore-tree { max-width: 68em; font-variant-numeric: tabular-nums; }
@@ -667,7 +669,7 @@ STYLE = """
 .costcore-row > :not(:first-child) { flex: none; width: 6.4em; text-align: right; }
 .costcore-row > .v6 { width: 11em; }
 """
-"""The style sheet of the tree. Where it is removed, a row is its texts in a line."""
+"""The style sheet of the tree. Without it, the texts of a row still stand on one line."""
 
 
 def _tree(tree: Mapping[str, Any], unit: str) -> str:

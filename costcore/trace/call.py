@@ -548,9 +548,9 @@ def _has_unknown_mask(layer: Layer) -> bool:
 
 UNKNOWN = "attention: all pairs count where the values of a mask are unknown (calls: {})"
 
-COMPUTED = "attention counts {allowed} of {all} pairs of queries and keys: those that masks allow"
+COMPUTED = "attention counts the {allowed} of {all} query-key pairs that masks allow"
 
-ALL = "attention counts all {all} pairs of queries and keys; causal masks and windows allow {allowed}"
+ALL = "attention counts all {all} query-key pairs; causal masks and windows allow {allowed}"
 
 
 def _note(totals: Iterable[tuple[Dim, Dim, Dim]], text: str) -> str:

@@ -26,11 +26,11 @@ CONVENTION = "costcore-1"
 
 
 class Regrouping(NamedTuple):
-    """Nodes of an ONNX graph, decomposed by the exporter, or a PyTorch function, counted as one operator.
+    """ONNX nodes into which an exporter decomposed one operator, or a PyTorch function, counted as that operator.
 
     Attributes:
         op: canonical name of that operator.
-        nodes: the nodes, named as in messages; the PyTorch function, with the path of the module that called it.
+        nodes: the names of the nodes in messages, or the PyTorch function with the path of the module that called it.
     """
 
     op: str
@@ -100,7 +100,7 @@ LEVELS = ("none", "pointwise", "compiler")
 
 
 class Fusion(NamedTuple):
-    """The fusion of the calls of a run, if the bytes of its costs are bytes after fusion.
+    """How the calls of a run were fused: the bytes in its costs are bytes after fusion.
 
     Attributes:
         level: the level of fusion, see :mod:`costcore.analyses.fusion`.
@@ -127,7 +127,7 @@ class Unfolded(NamedTuple):
 
     Attributes:
         folds: position of the first call of each loop, and the number of calls of its body.
-        ids: the ids of every call; for the calls of a body, in each of the first three repetitions.
+        ids: the ids of every call. A call of a body has one for each of the first three repetitions.
     """
 
     folds: tuple[tuple[int, int], ...]
@@ -140,7 +140,7 @@ class Run:
 
     Attributes:
         fma_1flop: whether a fused multiply-add counts as one FLOP (True) or two.
-        layout: ``framework`` or ``free``.
+        layout: ``framework`` counts data movement as the framework does it, ``free`` counts none.
         parameters: number of elements of every learned parameter, by parameter id.
         n_params_model: number of elements of all parameters of the model, used or not; None if no model was given.
         modules: the modules of the model by path, in the model's order; the root has the path ``""``. Empty if unknown.
@@ -158,15 +158,16 @@ class Run:
         returned: operand ids of the tensors that the outermost module returned, in order, also of those inside lists,
             tuples, dicts and dataclasses; those of all its calls, if several ran. Empty if unknown.
         module_calls: every call of a module, in order of their beginnings; only with ``record_api_calls=True``.
-        dataflow: values besides the results of calls, as in an ONNX graph; None if calls show all.
+        dataflow: values that are not results of calls, as in an ONNX graph; None if the calls show every value.
         memory: every block of memory of the run; None unless requested.
         nodes: the nodes of the graph by the position of their call; empty if no graph was read.
-        patterns: the pattern of a call by its position, if a calculator of this run states one.
+        patterns: how a call accesses its operands (``map``, ``reduce``, ...), by its position, if a calculator of this
+            run states it.
         fusion: how calls were fused; None if each call reads and writes its operands.
         ranges: for every symbol of a fitted run, the smallest and the largest value at which its formulas were checked.
         rank: which process of a mesh this is; None if no mesh was simulated.
-        assumed_above: assumptions of a fitted run that apply only where a tensor is too large to keep its values: each
-            with the elements of the tensor, and the maximum that is kept. Files do not keep this.
+        assumed_above: assumptions of a fitted run that apply only if a tensor is too large for its values to be kept:
+            each with its number of elements, and the maximum number that is kept. Files do not keep this.
         unfolded: the data to unroll folded loops; None without loops. Files do not keep this either.
         opsets: the version of each set of operators that a graph states, by its domain; empty if no graph was read.
         profile: the measurements of the run, if it was read from a trace of a profiler. Files do not keep this.
@@ -240,7 +241,7 @@ class Recorder:
     Args:
         tracebacks: whether every call gets the traceback of the user's code that made it.
         native_calculators: by native name, calculators of this run that the frontend calls itself, as
-            ``calculator(function, inputs)``. They return elements, and the frontend passes their cost to ``record``.
+            ``calculator(function, inputs)``. They return numbers of elements, from which the frontend makes the cost.
             Empty unless the frontend declares them (``FrontendSpec.native_calculators``).
         progress: wraps the iterable of a long loop, ``progress(items, description)``.
         measure_time: whether a frontend that runs the model measures the duration of every call: on the device that
@@ -285,7 +286,7 @@ class Recorder:
         self.attention_pairs: dict[int, int] = {}
         """Pairs of queries and keys that the masks of a call of attention allow, by position in ``calls``."""
         self.masked_scores: dict[int, int] = {}
-        """Scores that an added mask, or a selection by a mask, excludes; by position in ``calls``."""
+        """Scores excluded by a mask, which is added to them or selects among them, by position in ``calls``."""
         self.memory_ledger: Callable[[], RawLedger] | None = None
         """Returns the memory of the run so far; None if no frontend records it."""
         self.watch_memory: Callable[[Iterable[Any]], None] | None = None
@@ -450,7 +451,7 @@ class Block(NamedTuple):
     """The memory behind one storage, which views and results of in-place operators share.
 
     Attributes:
-        id: an id, unique in a run. A storage that changes its size becomes another block with the same id.
+        id: the id of its storage. A storage that changes its size becomes another block with the same id.
         nbytes: its size.
         kind: one of :data:`KINDS`.
         born: number of the event that allocated it, from 1; 0 if it was allocated before the run.
@@ -522,8 +523,8 @@ class RawBlock(NamedTuple):
     """A block as a frontend records it.
 
     Attributes:
-        block: the block; an empty kind is decided by its lifetime, as is ``output`` or ``cached`` if the run both made
-            and freed the block.
+        block: the block. Its lifetime decides its kind if that is empty, and if the run both made and freed a block
+            of kind ``output`` or ``cached``.
         with_gradient: whether autograd recorded when it was made.
     """
 
@@ -625,11 +626,11 @@ class Value(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Reads and values of a call besides the operands of its layer, or between two calls.
+    """Values that a call reads or creates in addition to the operands of its layer, or that are used between two calls.
 
     Attributes:
-        at: the first output of the call that it completes. If no call has this output, the step takes place before the
-            first call whose outputs have larger ids.
+        at: the first output of the call to which this step belongs. If no call has this output, the step takes place
+            before the first call whose outputs have larger ids.
         reads: ids of values with a use at this step.
         makes: values that this step creates.
         takes: pairs of a value that it makes and a value that it reads: the first reuses the memory of the second if
@@ -659,7 +660,7 @@ class Dataflow(NamedTuple):
         spans: first and last ids of the values inside a loop or branch; its calls run contiguously.
         unknown: why lifetimes of values are unknown; empty if all are known.
         unplanned: ids of values whose shapes a runtime does not know before it runs, because the graph computes them.
-        structure: the bytes of the file besides these tensors, if its runtime keeps the file whole.
+        structure: the bytes of the file that are no stored tensors, if its runtime keeps the whole file; else 0.
     """
 
     inputs: tuple[Value, ...] = ()
@@ -685,8 +686,8 @@ class CallTime(NamedTuple):
     Attributes:
         device: device time.
         host: host time, without nested calls.
-        alone: its part of the span. Every instant of the span belongs to one call, to other work, or is idle; of
-            concurrent kernels, it belongs to the compute kernel that began first.
+        alone: its part of the measured time (:attr:`Profile.span`). Every instant belongs to one call or to other work,
+            or is idle. While kernels run concurrently, it belongs to the compute kernel that began first.
         n_kernels: the number of kernels, copies and fills.
         aside: the part of ``device`` spent on fills and on copies from or to the host.
         start: when it began, from the beginning of the span.
@@ -753,8 +754,8 @@ class Profile(NamedTuple):
         inside: for calls without a kernel of their own, by position: the position of the call that computes them.
         no_bound: why the times do not show the speed of the device, as a sentence; empty if they do.
         remarks: problems of the file, as sentences.
-        kernels: by position, the kernels of calls that are a graph of kernels, or a kernel without an operator: their
-            names and times in order.
+        kernels: names and times of kernels, in order, by the position of their call: a graph of kernels, or a kernel
+            that no operator launched.
     """
 
     device: str

@@ -30,7 +30,7 @@ from costcore.trace.trace import Trace
 
 IDLE = "idle"
 
-LOST = "lost: time above both the bound and the time in which main memory moves all bytes of a call"
+LOST = "lost: measured time less the bound or, if longer, the time of all bytes of a call at the bandwidth of memory"
 
 FUSED_IS_TWO = "FLOP/s: a fused multiply-add is two FLOPs, as in the peaks of devices; in other FLOPs it is one"
 

@@ -203,7 +203,7 @@ MOST_PHASES = 12
 """The maximum number of marked phases (runs of calls); with more, no phase is marked."""
 
 NARROW, NARROWEST = 15, 7
-"""The widths of a phase below which its name is shown on wide screens only, and not at all, in percent."""
+"""Widths of a phase in percent: below the first, only wide screens show its name; below the second, none does."""
 
 
 class MemoryStep(NamedTuple):

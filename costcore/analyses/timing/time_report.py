@@ -581,7 +581,7 @@ def _short_kernels(report: Times) -> list[str]:
         return []
     seen = report.device.least_kernel_us
     more = f'; bound="observed" counts at least {MARGIN * seen:.2g} us for each' if seen else ""
-    return [f"{n_short:,} of {len(bounds):,} kernels have bounds below 1 us, less than a launch takes{more}"]
+    return [f"{n_short:,} of {len(bounds):,} kernels have bounds below 1 us, shorter than a launch{more}"]
 
 
 def communication_lines(report: Times) -> list[str]:

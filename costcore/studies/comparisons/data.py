@@ -215,7 +215,7 @@ class ComparisonData:
             _sentence("bytes read and written", traffic),
         ]
         if not traffic.equal:
-            lines.append(_sentence("of these, bytes of calls that only move data", self.data_movement))
+            lines.append(_sentence("of these, by calls that only move data", self.data_movement))
         if "mcomm" in totals:
             lines.append(_sentence(titles["mcomm"], totals["mcomm"]))
         lines += [_sentence(titles[name], totals[name], quantity(name).kind) for name in self.columns]

@@ -65,8 +65,8 @@ class WalkConfig:
         budget: the number of nodes that may be visited.
         parameters_are_initializers: whether the exporter keeps all learned tensors as initializers.
         keep_history: whether recorded nodes are kept for pattern matching.
-        is_rewritten: whether a tool that drops marks of exporters wrote the file.
-        arguments: data of the whole file about its nodes, by domain.
+        is_rewritten: whether a tool wrote the file that drops the marks of learned tensors.
+        arguments: further arguments of all nodes of a domain, found in the whole graph, by domain.
     """
 
     functions: ModelFunctions
@@ -333,7 +333,7 @@ COMPARED_TYPES = frozenset(
 """Types of attributes that signatures compare; a node with an attribute of another type has no signature."""
 
 MOST_ELEMENTS = 64
-"""The maximum known elements of an input in a signature, other than parameters; with more, a node has none."""
+"""The maximum of known elements of an input that is no parameter; with more, the node has no signature."""
 
 
 class CachedNode(NamedTuple):
@@ -373,7 +373,7 @@ def node_signature(
 ) -> Hashable:
     """Return a key of everything that determines outputs and cost of a node; None if it cannot be compared.
 
-    Only standard operators are compared: shape rules of others store what they find in stored tensors.
+    Only standard operators are compared: shape rules of others change the stored tensors they read.
 
     Args:
         proto: the node (``NodeProto``).
@@ -400,11 +400,11 @@ def node_signature(
 
 
 def cached_node(node: Node, call: Call) -> CachedNode | None:
-    """Return the part of ``node``, recorded as ``call``, that equal nodes share; None if they may share less."""
+    """Return the part of ``node``, recorded as ``call``, that equal nodes share; None if they may differ in it."""
     inputs = [value for value in node.inputs if value is not None]
     outputs = [value for value in node.outputs if value is not None]
     if len({id(value.stored or value) for value in inputs}) < len(inputs):
-        return None  # which of the inputs an operand is cannot be seen
+        return None  # one tensor given twice: an operand does not tell its input
     if any(value.stored is not None or value.shape is None for value in outputs):
         return None
     if node.reads_elements and any(value.role == "param" for value in inputs):
@@ -523,7 +523,7 @@ def _stored_nodes(model: Any) -> int:
 
 
 MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, Undetermined)
-"""The exceptions of shape rules and rows for inputs or attributes that an operator does not support."""
+"""Exceptions that shape rules and :class:`Row` raise for inputs or attributes that an operator does not support."""
 
 
 def misfit(node: Node, error: Exception) -> CostError:
@@ -663,7 +663,7 @@ class InitializerTable:
     Args:
         parameters_are_initializers: whether the exporter keeps all learned tensors as initializers, so that the tensor
             of a ``Constant`` node is a plain number.
-        is_rewritten: whether a tool that drops marks of exporters wrote the file.
+        is_rewritten: whether a tool wrote the file that drops the marks of learned tensors.
     """
 
     def __init__(self, parameters_are_initializers: bool = False, is_rewritten: bool = False) -> None:
@@ -757,8 +757,11 @@ QUANTIZED_INPUTS = {
     "BipolarQuant": ((), (1,)),
     **dict.fromkeys(("Trunc", "FloatQuant"), ((), (1, 2, 3, 4, 5))),
 }
-"""Positions of inputs of quantized operators: inputs that are learned if stored (besides weights and biases of rows),
-and scales and zero points that rows map to other names than ``x_scale``."""
+"""Two tuples of positions of inputs, by quantized operator.
+
+The first are learned if they are stored, besides the weights and biases that its row names. The second are scales and
+zero points that its row does not name like ``x_scale``.
+"""
 
 NARROW = frozenset(dtype for dtype, bits in BITS.items() if 0 < bits <= 8 and "int" in dtype)
 """Integer dtypes of quantized values; wider integers are indices, counts and sums."""
@@ -837,7 +840,7 @@ def configuring(graph: Any) -> Mapping[str, bool]:
 
 
 def _quantized(nodes: Iterable[Any], stored: Iterable[str]) -> frozenset[str]:
-    # A scale belongs to such integers, also behind operators that move them.
+    # Values that a scale may multiply: stored integers and products of integers, also after operators that move them.
     readers: dict[str, list[Any]] = {}
     products, scales = [*stored], list[str]()
     for node in nodes:
@@ -872,8 +875,8 @@ def _spread(names: Iterable[str], readers: Mapping[str, list[Any]], passes: Call
 def _read_only_as(
     positions: Mapping[str, Collection[int]], through: Collection[str], quantized: frozenset[str], graph: Any
 ) -> set[str]:
-    # Every reader uses them at one of ``positions``, or only forwards them. ``through``: operators that forward the
-    # kind of all inputs, besides those that move elements; ``quantized``: values by which a scale may be multiplied.
+    # Every reader uses them at one of ``positions``, or only forwards them. ``through``: operators that forward them,
+    # besides those that move elements. ``quantized``: values that a scale may multiply.
     passed: dict[str, list[str]] = {}
     wanted: set[str] = set()
     others = {output.name for output in graph.output}

@@ -225,7 +225,7 @@ def _choose_run(call: CompositeCall) -> Callable[[CompositeCall], Any]:
         return _replay
     if ledgers and _name(call.plan) not in WITHOUT_GRADIENT:
         return _run_inside
-    # if all tensors have data, no inner operator could be replayed or assumed
+    # if all tensors have data, the mode could neither replay an inner operator nor assume its result
     return _run_outside if (have_data(call.tensors) if cached is None else cached.have_data) else _run_inside
 
 
@@ -250,7 +250,7 @@ def _run_inside(call: CompositeCall) -> Any:
     if mode.is_estimate and is_mixed(call.tensors):
         with mode.without_capture:
             args, kwargs = without_data((args, kwargs), keeps_integers=True)
-    # a mode that handles the operator as a whole, as in inference, would run what is inside without autocast
+    # in inference the mode gets the whole operator, and its inner operators would run without autocast
     casts_inside = plan.native in autocast.CASTS_INSIDE and autocast.is_any_enabled()
     memory = _memory_inside(mode, plan) if mode.ledgers else _NO_CONTEXT
     with memory, mode.recording.inside:
@@ -370,7 +370,7 @@ def _is_seen(mode: CaptureMode, args: Any, kwargs: Any) -> bool:
 def _run_fused(mode: CaptureMode, operator: OpOverload, args: Any, kwargs: Any, fused: Callable[[], Any]) -> Any:
     passed, tensors = mode.cache.plans.of(operator).bind(args, kwargs), tensors_of(args, kwargs)
 
-    def run() -> Any:  # not captured: a kernel inside a dispatch mode calls its operators without autocast
+    def run() -> Any:  # outside of the mode, in which inner operators would run without autocast
         with torch._C._ExcludeDispatchKeyGuard(CAPTURED):
             return fused() if have_data(tensors) else _result_without_data(passed)
 

@@ -145,7 +145,7 @@ def test_operations_per_score_follow():
     (call,) = report.layer_report.values()
     # Products of scores and values, the scale, and softmax: 136 exp, 136 div, 136 - 16 add.
     assert call["flops"] == 2 * CAUSAL * WIDTH + CAUSAL + (2 * CAUSAL + CAUSAL - T)
-    assert report.notes == [f"attention counts {CAUSAL} of {T * T} pairs of queries and keys: those that masks allow"]
+    assert report.notes == [f"attention counts the {CAUSAL} of {T * T} query-key pairs that masks allow"]
 
 
 def test_the_backward_pass_counts_the_same_pairs():
@@ -202,7 +202,7 @@ def test_plans_take_the_time_of_pairs_of_masks():
 def test_the_default_says_how_many_pairs_masks_leave_out():
     report = estimate(Attention(), {"q": (1, HEADS, T, WIDTH), "is_causal": True})
     everything, allowed = HEADS * T * T, HEADS * CAUSAL
-    note = f"attention counts all {everything} pairs of queries and keys; causal masks and windows allow {allowed}"
+    note = f"attention counts all {everything} query-key pairs; causal masks and windows allow {allowed}"
     assert report.notes == [note]
     assert estimate(Attention(), (1, HEADS, T, WIDTH)).notes == []
     report = estimate(Attention(), {"q": (1, HEADS, "t", WIDTH), "is_causal": True})

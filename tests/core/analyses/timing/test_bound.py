@@ -294,7 +294,7 @@ def test_it_is_never_less_than_the_bound():
 def test_small_kernels_of_a_gpu_are_said_to_launch_longer():
     small, large = product_of(16, "a"), product_of(2**19, "b")
     run = Report(trace_of(small, small, large))
-    line = "2 of 3 kernels have bounds below 1 us, less than a launch takes"
+    line = "2 of 3 kernels have bounds below 1 us, shorter than a launch"
     assert f'{line}; bound="observed" counts at least 1 us for each' in run.time("h100-sxm5-80gb").remarks
     assert line in run.time("l4").remarks
     silent = [run.time("h100-sxm5-80gb", bound="observed"), run.time("epyc-9654"), Report(trace_of(large)).time("h100")]

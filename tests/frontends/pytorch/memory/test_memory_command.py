@@ -54,15 +54,16 @@ def test_training_is_answered_in_five_lines(target, capsys):
     batch = _number(re.match(fits, largest)[1])
     assert re.match(r"peak [\d.]+ MiB of tensors, at \S+ \(backward, \S+\): saved for the backward pass ", peak)
     assert re.search(r"; a further sample adds [\d.]+ KiB$", peak)
-    steps, micro = map(_number, re.match(r"global batch 2,000: ([\d,]+) micro-batches of ([\d,]+)", plan).groups())
-    assert micro < batch
-    assert steps == -(-2000 // micro)
+    plan = re.match(r"global batch 2,000: ([\d,]+) micro-batches of ([\d,]+) and one of ([\d,]+) \(or ", plan)
+    steps, micro, last = map(_number, plan.groups())
+    assert last < micro < batch
+    assert steps * micro + last == 2000
     assert checkpointing.startswith(f"checkpointing 3 Block at batch {batch:,}: peak ")
     assert _number(re.search(r"largest batch ([\d,]+)$", checkpointing)[1]) > batch
     assert limit.startswith("limit: 8 MiB - context 1 MiB - workspace 0 B = 7 MiB for tensors, fragmentation 0 %")
     # 3 blocks of 64 * 256 + 256 + 256 * 64 + 64 = 33,088 and 650 are 99,914 parameters, of 16 bytes 1,598,624; AdamW
     # counts its steps in 14 tensors of 4 bytes: 1,598,680 in the run, 1.52 MiB both.
-    assert limit.endswith("rule of thumb: 16 B per parameter, 1.525 MiB (measured 1.525 MiB) without activations")
+    assert limit.endswith("rule of thumb: 16 B per parameter, 1.525 MiB (captured 1.525 MiB), without activations")
 
 
 def _number(text):
