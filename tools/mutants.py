@@ -6,7 +6,8 @@ could notice it, or a test is missing. The sample is seeded: ``--only NUMBER`` r
 ``--record`` first writes which tests of every area run which lines, and how long they take. A mutant then runs with
 the tests that run its line, the fastest files first, until the first that fails, in a process of its own, forked from
 one that has imported the frameworks. A process that does not end in time is ended, and counts as noticed. Python
-programs that tests start run the change too.
+programs that tests start run the change too. The plug-ins that read files, and ``graphs``, need an environment in which
+all of them are installed, with coverage.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ VARIABLE = "COSTCORE_MUTANT"
 
 ANALYSES, STUDIES, PYTORCH, ONNX = "core/analyses", "core/studies", "frontends/pytorch", "frontends/onnx"
 DOORS = tuple(f"{PYTORCH}/test_{name}.py" for name in ("doors", "estimate", "mistakes", "any_model", "displayed"))
+READERS = ("coreml", "openvino", "tflite")
 VIEWS = ("core/tables/test_quantities.py", "core/reports/plots", "core/reports/exports", "core/reports/html")
 
 AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -137,10 +139,8 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "tables": (("costcore/tables", "costcore/text"), ("core/tables", "core/text", "core/reports", "core/cli")),
     "reports": (("costcore/reports",), ("core/reports", "core/tables", "core/cli", "whole_networks/reports")),
     "cli": (("costcore/cli",), ("core/cli", "core/reports")),
-    "graphs": (
-        ("costcore/graphs",),
-        ("core/graphs", "core/cli", f"{ONNX}/walk", f"{ONNX}/nodes", f"{ONNX}/test_networks.py"),
-    ),
+    "graphs": (("costcore/graphs",), tuple(f"plugins/costcore-{name}/tests" for name in READERS)),
+    **{name: ((f"plugins/costcore-{name}/costcore_{name}",), (f"plugins/costcore-{name}/tests",)) for name in READERS},
 }
 """The code and the tests of every area. The examples in the docstrings of the code are among its tests."""
 
@@ -264,7 +264,7 @@ def _files(name: str) -> list[Path]:
 def _module(path: Path) -> str:
     """Return the name of the module of a file."""
     parts = path.relative_to(ROOT).with_suffix("").parts
-    parts = parts if parts[0] == "costcore" else ("costcore", *parts)
+    parts = parts[2:] if parts[0] == "plugins" else parts if parts[0] == "costcore" else ("costcore", *parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -406,12 +406,14 @@ class Record(NamedTuple):
 def record(area: str) -> None:
     """Write the record of an area."""
     files = [path for name in AREAS[area][0] for path in _files(name)]
-    tests = [f"tests/{name}" for name in AREAS[area][1]]
+    tests = [name if name.startswith("plugins") else f"tests/{name}" for name in AREAS[area][1]]
     if os.fork() == 0:
         import pytest
 
         recorder = Recorder(files)
         examples = [f"tests/test_doctests.py::test_examples_print_their_output[{_module(file)}]" for file in files]
+        if area in ("graphs", *READERS):  # their environments have no PyTorch
+            examples = []
         pytest.main([*OPTIONS, *examples, *tests], plugins=[recorder])
         RECORDS.mkdir(parents=True, exist_ok=True)
         found = {"seconds": recorder.seconds, "lines": recorder.lines()}
