@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from torch import nn
 
 from costcore import TrainingLedger, estimate
+from tests.command_line import main
 from tests.frontends.pytorch.differences import FUSES_GROUPED_QUERIES
 from tests.frontends.pytorch.training_networks import (
     ATTENTION as PAIRS_MACS,
@@ -238,3 +241,37 @@ def test_an_lstm_has_the_gradients_of_its_cells(input_needs, state_needs, frozen
     inputs += (torch.ones(4, 16, requires_grad=state_needs), torch.ones(4, 16, requires_grad=state_needs))
     whole, cells = (estimate(net, inputs, backward=True).by("phase") for net in (Whole(lstm), Cells(lstm)))
     assert whole["backward"]["macs"] == cells["backward"]["macs"]
+
+
+NETWORK = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.project = nn.Linear(8, 24)
+
+    def forward(self, x):
+        q, k, v = self.project(x).chunk(3, -1)
+        return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+"""
+
+# The layer takes 16 * 8 * 24 = 3,072 MACs forward and as many for the gradient of its weight: 12,288 FLOPs. Two
+# products of 16 * 16 pairs of 8 take 4,096 MACs, three times in a step: 24,576 FLOPs, and 136 / 256 of it if causal.
+ALL_PAIRS, CAUSAL_PAIRS = 12_288 + 24_576, 12_288 + 13_056
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], ALL_PAIRS),
+        (["--attention", "computed"], CAUSAL_PAIRS),
+        (["--pairs", "causal"], CAUSAL_PAIRS),
+        (["--attention", "computed", "--pairs", "all"], ALL_PAIRS),
+    ],
+)
+def test_computed_pairs_are_those_of_the_law(tmp_path, capsys, options, expected):
+    path = tmp_path / "net.py"
+    path.write_text(NETWORK)
+    assert main(["train", f"{path}:Net", "--input", "1x16x8", "--tokens", "1e3", *options]) == 0
+    assert re.search(r"Model FLOPs +\S+ +([\d,]+)", capsys.readouterr().out)[1] == f"{1000 * expected:,}"

@@ -198,3 +198,12 @@ def test_ranks_keep_all_latents_each(served):
 def test_a_model_without_layers_is_not_split(served):
     with pytest.raises(CostError, match="states no layers"):
         served(ToyDecoder()).requests("l4", prompt=4, output=3, ranks=2, link=ONE)
+
+
+@pytest.mark.parametrize("limit", [True, [1], None])
+def test_a_limit_is_a_time(requests, limit):
+    if limit is None:
+        assert requests(tpot=limit).rows == requests().rows
+        return
+    with pytest.raises(TypeError, match='tpot must be a number of seconds or a string such as "5 ms"'):
+        requests(tpot=limit)

@@ -66,6 +66,7 @@ def test_the_representation_is_one_line():
 def test_a_notebook_folds_modules_with_their_costs():
     found = Elements(html_reports.small()._repr_html_())
     assert found.open == [] and found.counts["details"] == 3  # the types, the model, and its block
+    assert found.deepest == 2  # the block is inside the model
     assert "Net 1,152,922 T 100.0% 1.024 K 1,152,922 T 200 B 68 B" in found.text
     assert "fc Linear 600 <0.1% 1.000 K 590 100 B 20 B 2 × 4" in found.text
     assert "Columns:  FLOPs Share Parameters MACs Read Written Output shape" in found.text
