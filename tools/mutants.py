@@ -139,7 +139,7 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "tables": (("costcore/tables", "costcore/text"), ("core/tables", "core/text", "core/reports", "core/cli")),
     "reports": (("costcore/reports",), ("core/reports", "core/tables", "core/cli", "whole_networks/reports")),
     "cli": (("costcore/cli",), ("core/cli", "core/reports")),
-    "graphs": (("costcore/graphs",), tuple(f"plugins/costcore-{name}/tests" for name in READERS)),
+    "graphs": (("costcore/graphs",), ("plugins/costcore-tflite/tests",)),
     **{name: ((f"plugins/costcore-{name}/costcore_{name}",), (f"plugins/costcore-{name}/tests",)) for name in READERS},
 }
 """The code and the tests of every area. The examples in the docstrings of the code are among its tests."""
@@ -422,7 +422,7 @@ def record(area: str) -> None:
     os.wait()
 
 
-OPTIONS = ["-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist"]
+OPTIONS = ["-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist", f"--rootdir={ROOT}"]
 """Options of pytest; its hook for assertions would load changed files itself."""
 
 

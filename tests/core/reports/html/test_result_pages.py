@@ -95,6 +95,18 @@ def test_the_parts_of_a_fit_are_its_needs():
 ZEROS = {"others": 0, "workspace": 0, "context": 0}
 
 
+def test_a_linear_axis_has_round_ticks_within_its_points():
+    """100 to 200 and 6 % on both sides: 94 to 206, in at most six steps of 20."""
+    points = [Point(x, 1.0 + x / 1000, str(x), x == 100) for x in (100, 150, 200)]
+    picture = scatter(points, Axis("Rank", "count"), Axis("time", "ratio"))
+    ticks = re.findall(r"dy='16' text-anchor='middle'>([^<]*)<", picture)
+    assert ticks == ["100", "120", "140", "160", "180", "200"]
+    names = re.findall(r"<text class='label' x='([\d.]+)%'[^>]*text-anchor='(\w+)'>(\w+)</text>", picture)
+    (first, anchor, name), *_ = sorted(names, key=lambda each: int(each[2]))
+    dots = sorted(float(x) for x in re.findall(r"<circle[^>]* cx='([\d.]+)%'", picture))
+    assert (anchor, name) == ("start", "100") and 0 < float(first) - dots[0] < 2  # right of its point
+
+
 def test_a_scatter_has_logarithmic_axes_and_its_front():
     """x from 1 to 100 with 6 % of two decades around: 10 is in the middle. The front is a line of one piece."""
     points = [Point(1, 9, "a", True), Point(10, 4, "b", True), Point(100, 6, "c")]
