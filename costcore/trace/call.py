@@ -130,8 +130,9 @@ def with_names(calls: Iterable[Call]) -> list[Call]:
     counts: dict[str, int] = {}
     named = []
     for call in calls:
-        n = counts[call.type] = counts.get(call.type, 0) + 1
-        named.append(call.named(f"{call.type}-{n}"))
+        kind = call.type
+        n = counts[kind] = counts.get(kind, 0) + 1
+        named.append(tuple.__new__(Call, (*call[:3], f"{kind}-{n}", *call[4:])))  # as Call.named, without a call of it
     return named
 
 
