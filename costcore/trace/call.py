@@ -5,7 +5,6 @@ from __future__ import annotations
 import dis
 import os
 import sys
-import traceback
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
@@ -334,6 +333,8 @@ def user_traceback(*frameworks: str) -> str:
     Args:
         frameworks: names of the framework's top-level modules, ``"torch"``.
     """
+    import traceback  # most runs need none
+
     stack = [
         (
             frame.f_globals.get("__name__", "").partition(".")[0],
@@ -360,6 +361,8 @@ def user_line(*frameworks: str) -> str:
 
 def user_frames() -> Iterator[tuple[FrameType, int]]:
     """Yield the frames outside of this package with their lines, the innermost first."""
+    import traceback  # most runs need none
+
     for frame, line in traceback.walk_stack(currentframe()):
         # the decorators of this package run inside contextlib, which no user writes
         path = frame.f_code.co_filename
