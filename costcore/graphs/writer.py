@@ -580,16 +580,14 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
                 if value.is_stored and value.is_real and value.size != 1:
                     (value.base or value).is_parameter = True
         values = [*read, *node.outputs]
-        for value in values[:]:
-            if value.beside:
-                values += [other for other in value.beside if other is not None]
+        for value in [value for value in values if value.beside]:
+            values += [other for other in value.beside if other is not None]
         owners = [value.base or value for value in values]
         plan = self._plan(node, len(read), values, owners, settings)
         layer = plan.layer
         module = self.modules.enter_within(node.module) if node.module else ""
-        stored = [owners[i] for i in plan.stored]
-        if module or stored:
-            self.modules.read(module, stored)
+        if plan.stored:
+            self.modules.read(module, [owners[i] for i in plan.stored])
         for i in plan.parameters:
             owners[plan.inputs[i]].is_parameter = True
         for i in plan.states:
