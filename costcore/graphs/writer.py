@@ -598,14 +598,15 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         recorder, identity = self.recorder, self.identity
         inputs = tuple([identity(owners[i]) for i in plan.inputs])
         outputs = tuple([identity(owners[i]) for i in plan.outputs])
-        names = tuple([value.name for value in node.outputs])
+        produced = tuple([value.name for value in node.outputs if value.name])
+        nodes = new_nodes(GraphNodes, ((node.name,) if node.name else (), produced))
         call: Call = tuple.__new__(
             Call,
             (
                 layer,
                 node.type,
                 node.native,
-                self.nodes_key(node.name, names),
+                recorder.nodes_key(nodes),
                 module,
                 "forward",
                 place.times,
