@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from pkgutil import walk_packages
 from typing import NamedTuple
 
 from costcore.ir import Calculator
@@ -30,6 +29,8 @@ def _of_module(name: str) -> dict[str, Calculator]:
 
 
 def _of_all_modules() -> dict[str, Calculator]:
+    from pkgutil import walk_packages  # calculators are imported on demand
+
     table: dict[str, Calculator] = {}
     for name in sorted(module.name for module in walk_packages(__path__, f"{__name__}.")):
         add(table, _of_module(name))

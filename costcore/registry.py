@@ -778,7 +778,9 @@ class CustomCalculators:
 
         The list is empty if nothing ran. ``without_built_in`` skips calculators of operators that have a built-in one.
         """
-        called = {(call.operator, call.layer.op) for call in calls} if self._added else set()
+        if not self._added:
+            return []
+        called = {(call.operator, call.layer.op) for call in calls}
         natives: dict[str, list[str]] = {}
         for native in sorted({native for native, _ in called}):
             natives.setdefault(_op_type(native), []).append(native)

@@ -159,9 +159,13 @@ _OF_PROTOBUF = re.compile(
 and TensorFlow, a plane with its name."""
 
 
+_AS_TEXT = re.compile(rb"\n.{0,24}\xef\xbf\xbd.{0,24}/(device|host):", re.DOTALL)
+"""The beginning of a plane in a file that was saved as text, in which U+FFFD replaces bytes."""
+
+
 def is_trace(head: bytes) -> bool:
     """Return whether a file is a trace of a profiler or an execution trace, by its first bytes."""
-    if _OF_DEVICE.match(head) or _OF_PROTOBUF.match(head):
+    if _OF_DEVICE.match(head) or _OF_PROTOBUF.match(head) or _AS_TEXT.match(head):
         return True
     head = head.removeprefix(b"\xef\xbb\xbf")
     if head.lstrip()[:1] == b"{":

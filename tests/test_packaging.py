@@ -35,8 +35,8 @@ def installed_at(file: Path) -> str:
 
 
 SOURCES = {installed_at(file) for room in ROOMS for file in (ROOT / room).rglob("*.py")}
-KINDS = ("LICENSE", "css", "html", "js", "json", "toml", "csv")
-DATA = {installed_at(file) for kind in KINDS for file in (ROOT / "costcore").rglob(f"*.{kind}")}
+KINDS = ("LICENSE", "css", "html", "js", "json", "toml", "csv", "txt")
+DATA = {installed_at(file) for kind in KINDS for room in ROOMS for file in (ROOT / room).rglob(f"*.{kind}")}
 
 
 def test_every_folder_with_modules_is_a_package():

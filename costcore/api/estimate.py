@@ -7,7 +7,6 @@ import importlib.util
 import inspect
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -856,6 +855,8 @@ def run_user_code(problem: str, action: Any, near: str = "") -> Any:
     try:
         return action()
     except (Exception, SystemExit) as error:
+        import traceback  # few runs have an error
+
         frames = traceback.extract_tb(error.__traceback__)
         last = next((f for f in reversed(frames) if f.filename != __file__ and "importlib" not in f.filename), None)
         message = f"{problem}: {type(error).__name__}: {error}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shlex
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -276,6 +275,8 @@ def missing_inputs(error: MissingInputsError, args: argparse.Namespace) -> str:
         names = error.names if len(error.names) > 1 else ()
         example = " ".join(f"--input {name}=SHAPE" for name in names) or "--input SHAPE"
         what = " (SHAPE: 1x3x224x224 for images, 1x128:int64 for tokens)"
+    import shlex  # few runs have an error
+
     return f"the model needs inputs. {error.takes} For example: {shlex.join(args.command_line)} {example}{what}"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -50,6 +49,8 @@ def write_page(result: Result, args: argparse.Namespace, *models: str) -> None:
 def made_by(args: argparse.Namespace) -> str:
     """Return the command line, the default inputs if they were used, and the date."""
     inputs = [f"default {args.default_input}"] if getattr(args, "default_input", "") else []
+    import shlex  # of pages only
+
     return " · ".join([shlex.join(args.command_line), *inputs, date.today().isoformat()])
 
 

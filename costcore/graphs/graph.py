@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from costcore.counting import Pricer
@@ -55,6 +56,7 @@ class GraphValue:
         is_parameter: whether it is a learned parameter: a call reads it as a weight or bias, or the reader set it.
         is_state: whether a call reads it as a state, such as running statistics.
         base: the value it is a view of; None for a value with its own memory.
+        beside: further values that its rows may read, such as its scale.
     """
 
     shape: tuple[Dim, ...]
@@ -66,6 +68,7 @@ class GraphValue:
     is_parameter: bool = False
     is_state: bool = False
     base: GraphValue | None = None
+    beside: Sequence[GraphValue | None] = ()
 
     @property
     def ndim(self) -> int:
@@ -88,18 +91,12 @@ class GraphValue:
         return Tensor(self.shape, self.dtype).nbytes
 
     @property
-    def beside(self) -> Sequence[GraphValue | None]:
-        """Further values that its rows may read, such as its scale."""
-        return ()
-
-    @property
     def signature(self) -> tuple[Hashable, ...]:
         """All of it that a row may read."""
         base = self.base
         owner = self if base is None else base
         own = (self.shape, self.dtype, self.data, owner.is_stored, owner.is_parameter, owner.is_state, base is None)
-        beside = self.beside
-        return (*own, *[value and value.signature for value in beside]) if beside else own
+        return (*own, *[value and value.signature for value in self.beside]) if self.beside else own
 
     def viewed(self, *shape: Dim) -> GraphValue:
         """Return the same value with other axes, as a formula names them: ``[N, H, W, C]`` as ``[N, C, H, W]``."""
@@ -116,11 +113,13 @@ class GraphNode(NamedTuple):
     Attributes:
         native: full name of the operator, ``tflite::CONV_2D``, as rows name it.
         type: its short name, ``CONV_2D``.
-        args: operands (:class:`GraphValue`, lists of these, or None) and attributes, by name.
+        args: operands (:class:`GraphValue`, lists of these, or None) and attributes, by name. Rows read the outputs by
+            their number as the argument ``outputs``.
         outputs: the values that it produces.
         name: its name; empty if it has none.
         module: path of the module around it; empty if unknown.
         scratch: bytes of each buffer that the runtime takes for it while it runs.
+        options: further attributes, in a mapping that nodes of one kind may share.
     """
 
     native: str
@@ -130,23 +129,30 @@ class GraphNode(NamedTuple):
     name: str = ""
     module: str = ""
     scratch: Sequence[Dim] = ()
+    options: Mapping[str, Any] = MappingProxyType({})
 
 
-def values_and_settings(node: GraphNode) -> tuple[list[GraphValue], tuple[Any, ...]]:
+new_node: Callable[..., Any] = tuple.__new__
+"""Builds a node of all its attributes in order three times as fast: ``new_node(GraphNode, (native, …, options))``."""
+
+
+def values_and_settings(args: Mapping[str, Any]) -> tuple[list[GraphValue], tuple[Any, ...]]:
     """Return the values among the arguments of a node, also in lists, and all other arguments."""
     values: list[GraphValue] = []
     settings: list[Any] = []
-    for name, item in node.args.items():
+    for name, item in args.items():
         if isinstance(item, GraphValue):
             values.append(item)
             item = GraphValue
         elif isinstance(item, (list, tuple)):
             found = [part for part in item if isinstance(part, GraphValue)]
             values += found
-            if found or isinstance(item, list):
+            if found and len(found) == len(item):
+                item = GraphValue, len(found)
+            elif found or isinstance(item, list):
                 item = tuple([GraphValue if isinstance(part, GraphValue) else part for part in item])
         elif isinstance(item, dict):
-            item = () if [*item.values()] == [*node.outputs] else tuple(item.items())
+            item = tuple(item.items())
         settings += name, item
     return values, tuple(settings)
 
@@ -355,6 +361,10 @@ class ModuleTree(Generic[S]):
     def enter_within(self, path: str) -> str:
         """Add the module of that path after the modules around it; return its path, shortened if it is too deep."""
         if path and path not in self._types:
+            around = path.rpartition(".")[0]
+            if around in self._types and path.count(".") < DEEPEST_MODULE:
+                self._types[path] = ""
+                return path
             parts = path.split(".")[:DEEPEST_MODULE]
             for end in range(1, len(parts) + 1):
                 path = ".".join(parts[:end])
@@ -392,23 +402,27 @@ class ModuleTree(Generic[S]):
         if not self._types:
             return {}
         types = self._in_order()
-        parameters: dict[str, list[int]] = {path: [] for path in types}
-        buffers: dict[str, Dim] = dict.fromkeys(types, 0)
+        parameters: dict[str, list[int]] = {}
+        buffers: dict[str, Dim] = {}
         for tensor in stored:
-            holders = self._holders(tensor)
             if tensor.is_parameter:
-                for path in holders:
+                for path in self._holders(tensor):
                     parameters.setdefault(path, []).append(identify(tensor))
             elif tensor.is_state:
-                buffers[holders[0]] = buffers.get(holders[0], 0) + tensor.size
-        return {
-            path: Module(types.get(path, ""), tuple(parameters.get(path, ())), buffers=buffers.get(path, 0))
-            for path in {**types, **parameters, **buffers}
-        }
+                holder = self._holders(tensor)[0]
+                buffers[holder] = buffers.get(holder, 0) + tensor.size
+        empty = {kind: Module(kind) for kind in {*types.values()}}  # most of a tree
+        found = {path: empty[kind] for path, kind in types.items()}
+        for path in {**parameters, **buffers}:
+            kind = types.get(path, "")
+            found[path] = Module(kind, tuple(parameters.get(path, ())), buffers=buffers.get(path, 0))
+        return found
 
     def _in_order(self) -> dict[str, str]:
         # A module known only by its tensors comes before the first module that reads them.
         types: dict[str, str] = {"": ""}
+        if not self._owners:
+            return types | self._types
         before: dict[str, list[str]] = {}
         for owner, reader in self._owners.items():
             if owner not in self._types:

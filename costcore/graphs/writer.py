@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -314,10 +313,21 @@ class DataflowLog(ABC, Generic[V]):
         reads = tuple([identity for identity in self.ids(inputs) if identity not in operands])
         made = self.made(outputs, results)
         if reads or made or scratch:
-            makes = [self.size(value) for value in made]
-            makes += [Size(self.new_id(), nbytes, f"scratch of {call.type}") for nbytes in scratch]
-            at, name = (call.outputs[0], "") if call.outputs else (self.new_id(), call.type)
-            self.steps.append(Step(at, reads, tuple(makes), name=name))
+            self.further(call, reads, made, scratch)
+
+    def further(self, call: Call, reads: tuple[int, ...], made: Iterable[V], scratch: Iterable[Dim]) -> None:
+        """Record what a call reads and makes beyond the operands of its layer, of which there is something.
+
+        Args:
+            call: the call.
+            reads: ids of the values that it reads.
+            made: the values that it makes.
+            scratch: bytes of each buffer that the runtime takes for it while it runs.
+        """
+        makes = [self.size(value) for value in made]
+        makes += [Size(self.new_id(), nbytes, f"scratch of {call.type}") for nbytes in scratch]
+        at, name = (call.outputs[0], "") if call.outputs else (self.new_id(), call.type)
+        self.steps.append(Step(at, reads, tuple(makes), name=name))
 
     def skipped(
         self, first: int, calls: Iterable[Call], steps: Iterable[Step], outputs: Sequence[V], label: str
@@ -437,6 +447,10 @@ class DataflowLog(ABC, Generic[V]):
 class ValueLog(DataflowLog[GraphValue]):
     """The data flow of a graph with known shapes."""
 
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(recorder)
+        self._nbytes: dict[tuple[tuple[Dim, ...], str], Dim] = {}
+
     def identity(self, value: GraphValue) -> int:
         """Return the operand id of a value; a view has the id of its base."""
         value = value.base or value
@@ -451,11 +465,71 @@ class ValueLog(DataflowLog[GraphValue]):
 
     def nbytes(self, value: GraphValue) -> Dim:
         """Return the bytes of a value in memory."""
-        return value.nbytes
+        key = value.shape, value.dtype
+        found = self._nbytes.get(key)
+        if found is None:
+            found = self._nbytes[key] = value.nbytes
+        return found
 
     def own_memory(self, value: GraphValue) -> bool:
         """Return whether a value is computed, not stored."""
         return not (value.base or value).is_stored
+
+
+class _Plan(NamedTuple):
+    """How to record a node like one that was recorded: positions among its operands, results and values beside them.
+
+    Attributes:
+        layer: its layer.
+        inputs, outputs: the operands and results of the layer.
+        has_row: whether a row maps it.
+        parameters: positions among ``inputs`` of learned parameters.
+        states: the states among the operands.
+        stored: the stored values that it reads.
+        further: the computed values that it reads besides the operands of the layer.
+        made: the values that it makes besides the results of the layer.
+        is_constant: whether its results are known before the run.
+    """
+
+    layer: Layer
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+    has_row: bool
+    parameters: Sequence[int]
+    states: Sequence[int]
+    stored: Sequence[int]
+    further: Sequence[int]
+    made: Sequence[int]
+    is_constant: bool
+
+
+def _planned(
+    translation: Translation, stored: Sequence[int], n_read: int, n_made: int, owners: Sequence[GraphValue]
+) -> _Plan:
+    layer, inputs, outputs, has_row = translation
+    positions: dict[int, int] = {}
+    for i, owner in enumerate(owners):
+        positions.setdefault(id(owner), i)
+    read, results = ([positions[id(value.base or value)] for value in side] for side in (inputs, outputs))
+    roles = [tensor.role for tensor in layer.inputs.values()]
+    given, made = range(n_read), range(n_read, n_read + n_made)
+    operands, made_by_layer = {*read}, {*results}
+    return _Plan(
+        layer,
+        read,
+        results,
+        has_row,
+        [i for i, role in enumerate(roles) if role == "param"],
+        [i for i, role in zip(read, roles, strict=True) if role == "state"],
+        stored,
+        [i for i in given if not owners[i].is_stored and positions[id(owners[i])] not in operands],
+        [i for i in made if not owners[i].is_stored and positions[id(owners[i])] not in made_by_layer],
+        0 < len(stored) == n_read,
+    )
+
+
+_UNSTATED = Call(Layer(""), "")[14:]
+"""What a call has after ``where``."""
 
 
 class GraphRecording(GraphWriter[GraphValue, GraphValue]):
@@ -482,16 +556,17 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         self._n_nodes = self._n_loops = 0
         self._translator = Translator(rows(frontend), self._tensor, _role)
         self._stored: dict[int, GraphValue] = {}
-        self._translations: dict[Hashable, Any] = {}
+        self._plans: dict[Hashable, _Plan] = {}
+        self._options: dict[int, tuple[Mapping[str, Any], Hashable]] = {}
         self._tensors: dict[tuple[tuple[Dim, ...], str, Role], Tensor] = {}
 
-    def record(self, node: GraphNode, place: Place, where: str = "") -> Call:
+    def record(self, node: GraphNode, place: Place, where: str | Callable[[], str] = "") -> Call:
         """Record the executions of a node.
 
         Args:
             node: the node.
             place: where its graph runs.
-            where: where it is in the file, for calls that are not counted.
+            where: where it is in the file, for calls that are not counted; may be a function that returns it.
 
         Raises:
             CostError: if the graphs expand to more nodes than are recorded.
@@ -499,27 +574,57 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         self._n_nodes += 1
         if self._n_nodes > MOST_NODES:
             raise CostError(f"the graphs expand to more than {MOST_NODES:,} operators")
-        read, settings = values_and_settings(node)
-        stored = [value for value in [value.base or value for value in read] if value.is_stored]
+        read, settings = values_and_settings(node.args)
         if node.type in self._learned_by:
             for value in read:
                 if value.is_stored and value.is_real and value.size != 1:
                     (value.base or value).is_parameter = True
-        translation = self._translate(node, read, settings, are_stored=0 < len(stored) == len(read))
-        module = self.modules.enter_within(node.module)
-        self.modules.read(module, stored)
-        return self.write(
-            node.type,
-            node.native,
-            self.nodes_key(node.name, tuple([value.name for value in node.outputs])),
-            translation,
-            place,
-            module=module,
-            where=where if self.recorder.tracebacks or not translation.has_row else "",
-            inputs=read,
-            outputs=node.outputs,
-            scratch=node.scratch,
+        values = [*read, *node.outputs]
+        for value in [value for value in values if value.beside]:
+            values += [other for other in value.beside if other is not None]
+        owners = [value.base or value for value in values]
+        plan = self._plan(node, len(read), values, owners, settings)
+        layer = plan.layer
+        module = self.modules.enter_within(node.module) if node.module else ""
+        if plan.stored:
+            self.modules.read(module, [owners[i] for i in plan.stored])
+        for i in plan.parameters:
+            owners[plan.inputs[i]].is_parameter = True
+        for i in plan.states:
+            owners[i].is_state = True
+        if plan.is_constant:
+            for value in node.outputs:
+                value.is_stored = True
+        recorder, identity = self.recorder, self.identity
+        inputs = tuple([identity(owners[i]) for i in plan.inputs])
+        outputs = tuple([identity(owners[i]) for i in plan.outputs])
+        produced = tuple([value.name for value in node.outputs if value.name])
+        nodes = new_nodes(GraphNodes, ((node.name,) if node.name else (), produced))
+        call: Call = tuple.__new__(
+            Call,
+            (
+                layer,
+                node.type,
+                node.native,
+                recorder.nodes_key(nodes),
+                module,
+                "forward",
+                place.times,
+                place.region,
+                inputs,
+                outputs,
+                (),
+                tuple([inputs[i] for i in plan.parameters]) if plan.parameters else (),
+                (),
+                (where if isinstance(where, str) else where()) if recorder.tracebacks or not plan.has_row else "",
+                *_UNSTATED,
+            ),
         )
+        recorder.record(call)
+        if plan.further or plan.made or node.scratch:
+            reads = tuple([owners[i].identity or identity(owners[i]) for i in plan.further])
+            self.dataflow.further(call, reads, [values[i] for i in plan.made], node.scratch)
+        return call
 
     def identity(self, value: GraphValue) -> int:
         """Return the operand id of a value; that of a learned parameter is its parameter id."""
@@ -527,8 +632,8 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         identity = value.identity or self.dataflow.identity(value)
         if value.is_stored:
             self._stored.setdefault(identity, value)
-        if value.is_parameter:
-            self.recorder.parameters.setdefault(identity, value.size)
+        if value.is_parameter and identity not in self.recorder.parameters:
+            self.recorder.parameters[identity] = value.size
         return identity
 
     def branch(
@@ -593,9 +698,52 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         inputs_held, held = ([size(value, value.name) for value in values] for values in (entering, stored))
         self.complete(inputs_held, held, stored, self.identity)
 
-    def _translate(
-        self, node: GraphNode, read: Sequence[GraphValue], settings: Hashable, are_stored: bool
-    ) -> Translation:
+    def _plan(
+        self,
+        node: GraphNode,
+        n_read: int,
+        values: list[GraphValue],
+        owners: list[GraphValue],
+        settings: Hashable,
+    ) -> _Plan:
+        """Return how to record a node; graphs repeat their blocks, and equal nodes have one plan."""
+        if node.options:
+            settings = settings, self._options_key(node.options)
+        key: Hashable = (
+            node.native,
+            n_read,
+            settings,
+            tuple([value.signature for value in values]),
+            # which of them are the same value
+            tuple(map(owners.index, owners)) if len({*owners}) < len(owners) else (),
+        )
+        try:
+            plan = self._plans.get(key)
+        except TypeError:  # an argument without a hash
+            key, plan = None, None
+        if plan is None:
+            arguments = {**node.options, **node.args, "outputs": dict(enumerate(node.outputs))}
+            stored = [i for i in range(n_read) if owners[i].is_stored]
+            translation = self._translate(node, arguments, are_stored=0 < len(stored) == n_read)
+            is_known = {*map(id, owners)}.issuperset(id(v.base or v) for v in (*translation[1], *translation[2]))
+            if not is_known:  # a row made an operand itself
+                key = None
+                more = [v for v in (*translation.inputs, *translation.outputs) if (v.base or v) not in owners]
+                values += more
+                owners += [value.base or value for value in more]
+            plan = _planned(translation, stored, n_read, len(node.outputs), owners)
+            if key is not None:
+                self._plans[key] = plan
+        return plan
+
+    def _options_key(self, options: Mapping[str, Any]) -> Hashable:
+        known = self._options.get(id(options))
+        if known is None:
+            key = tuple([(name, tuple(each) if isinstance(each, list) else each) for name, each in options.items()])
+            known = self._options[id(options)] = options, key  # while it is kept, no other mapping has its id
+        return known[1]
+
+    def _translate(self, node: GraphNode, arguments: Mapping[str, Any], are_stored: bool) -> Translation:
         # Only stored operands: the result was computed before the run.
         if are_stored:
             for value in node.outputs:
@@ -603,33 +751,8 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
             outputs = [Tensor(value.shape, value.dtype) for value in node.outputs]
             layer = self.recorder.intern(Layer("constant", {}, outputs))
             return Translation(layer, (), tuple(node.outputs), has_row=True)
-        # Graphs repeat their blocks: the layer of an equal node is known.
-        values = [*read, *node.outputs]
-        for value in values[:]:
-            if value.beside:
-                values += [other for other in value.beside if other is not None]
-        owners = [id(value.base or value) for value in values]
-        key: Hashable = (node.native, len(read), tuple([value.signature for value in values]), settings)
-        if len(set(owners)) < len(owners):
-            key = key, tuple(map(owners.index, owners))
-        try:
-            known = self._translations.get(key)
-        except TypeError:  # an argument without a hash
-            key, known = None, None
-        if known is None:
-            translation = self._translator(Native(node.native, node.args, node.outputs))
-            layer, inputs, results, has_row = translation
-            translation = Translation(self.recorder.intern(layer), inputs, results, has_row)
-            if key is not None:
-                with suppress(ValueError):  # an operand that the row made itself
-                    places = [[owners.index(id(value.base or value)) for value in side] for side in (inputs, results)]
-                    self._translations[key] = translation.layer, *places, has_row
-            return translation
-        layer, operands, results, has_row = known
-        inputs = tuple([values[i] for i in operands])
-        for value, tensor in zip(inputs, layer.inputs.values(), strict=True):
-            self._mark(value.base or value, tensor.role)
-        return Translation(layer, inputs, tuple([values[i] for i in results]), has_row)
+        layer, inputs, results, has_row = self._translator(Native(node.native, arguments, node.outputs))
+        return Translation(self.recorder.intern(layer), inputs, results, has_row)
 
     def _tensor(self, value: Any, role: Role) -> Tensor | None:
         if not isinstance(value, GraphValue):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dis
 import os
 import sys
-import traceback
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
@@ -130,8 +129,9 @@ def with_names(calls: Iterable[Call]) -> list[Call]:
     counts: dict[str, int] = {}
     named = []
     for call in calls:
-        n = counts[call.type] = counts.get(call.type, 0) + 1
-        named.append(call.named(f"{call.type}-{n}"))
+        kind = call.type
+        n = counts[kind] = counts.get(kind, 0) + 1
+        named.append(tuple.__new__(Call, (*call[:3], f"{kind}-{n}", *call[4:])))  # as Call.named, without a call of it
     return named
 
 
@@ -333,6 +333,8 @@ def user_traceback(*frameworks: str) -> str:
     Args:
         frameworks: names of the framework's top-level modules, ``"torch"``.
     """
+    import traceback  # most runs need none
+
     stack = [
         (
             frame.f_globals.get("__name__", "").partition(".")[0],
@@ -359,6 +361,8 @@ def user_line(*frameworks: str) -> str:
 
 def user_frames() -> Iterator[tuple[FrameType, int]]:
     """Yield the frames outside of this package with their lines, the innermost first."""
+    import traceback  # most runs need none
+
     for frame, line in traceback.walk_stack(currentframe()):
         # the decorators of this package run inside contextlib, which no user writes
         path = frame.f_code.co_filename

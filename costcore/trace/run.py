@@ -377,14 +377,14 @@ class Recorder:
             failure: the error of the calculator that the frontend ran.
             seconds: how long the call took.
         """
-        self.flush()
-        position = len(self.calls)
+        if self.pending:
+            self.flush()
         if cost is not None:
-            self.costs[position] = cost
+            self.costs[len(self.calls)] = cost
         if failure:
-            self.failures[position] = failure
+            self.failures[len(self.calls)] = failure
         if seconds is not None:
-            self.seconds[position] = seconds
+            self.seconds[len(self.calls)] = seconds
         self.calls.append(call)
 
     def parameter(self, size: Dim) -> int:

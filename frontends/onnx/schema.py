@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from onnx import AttributeProto, defs
+from onnx import __version__ as onnx_version
 
 from costcore.numbers import is_symbolic
 
@@ -56,9 +59,14 @@ def schema_signature(domain: str, op: str, version: int) -> Signature | None:
 
     An operator from a later version than the model states has its newest schema.
     """
+    if domain == ONNX and (known := stored_signatures(op)):
+        return next((each for each in known if each.since <= version), known[0])
     schema = _schema(op, version, "" if domain == ONNX else domain)
-    if schema is None:
-        return None
+    return None if schema is None else signature_of(schema)
+
+
+def signature_of(schema: Any) -> Signature:
+    """Return the signature that a schema of onnx states."""
     single, variadic = defs.OpSchema.FormalParameterOption.Single, defs.OpSchema.FormalParameterOption.Variadic
     return Signature(
         schema.since_version,
@@ -71,6 +79,81 @@ def schema_signature(domain: str, op: str, version: int) -> Signature | None:
         all(kind.startswith("tensor") for formal in schema.inputs for kind in formal.types),
         all(kind.startswith("tensor") for formal in schema.outputs for kind in formal.types),
     )
+
+
+# The first look-up of a schema registers all of onnx, which takes as long as reading a small model: the signatures of
+# the default domain are stored, too. ``python tools/make_onnx_signatures.py`` writes them; others of another onnx.
+
+STORED = Path(__file__).with_name("signatures.txt")
+"""The release of onnx, and a line per operator: its name, and as JSON its signatures, the newest first."""
+
+
+class LazySchema:
+    """A schema of onnx that is looked up when something of it is read."""
+
+    __slots__ = ("_name", "_version")
+
+    def __init__(self, name: str, version: int) -> None:
+        self._name, self._version = name, version
+
+    def of_onnx(self) -> Any:
+        """Return the schema."""
+        return defs.get_schema(self._name, self._version, "")
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self.of_onnx(), attribute)
+
+
+def real_schema(schema: Any) -> Any:
+    """Return a schema as onnx's own functions take it."""
+    return schema.of_onnx() if isinstance(schema, LazySchema) else schema
+
+
+@cache
+def _stored() -> tuple[str, Mapping[str, str]]:
+    release, *lines = STORED.read_text(encoding="utf-8").splitlines()
+    return release, {name: text for name, _, text in (line.partition(" ") for line in lines)}
+
+
+@lru_cache(maxsize=1 << 10)
+def stored_signatures(op: str) -> Sequence[Signature]:
+    """Return the stored signatures of an operator of the default domain, the newest first; () if there are none."""
+    release, signatures = _stored()
+    if release != onnx_version or op not in signatures:
+        return ()
+    return [_restored(op, *each) for each in json.loads(signatures[op])]
+
+
+def _restored(
+    op: str, since: int, inputs: Any, defaults: Any, types: Any, required: Any, least: int, flags: Sequence[int]
+) -> Signature:
+    return Signature(
+        since,
+        tuple((name, bool(is_variadic)) for name, is_variadic in inputs),
+        {name: tuple(value) if isinstance(value, list) else value for name, value in defaults.items()},
+        LazySchema(op, since),
+        types,
+        frozenset(required),
+        least,
+        *map(bool, flags),
+    )
+
+
+def text_of(signatures: Sequence[Signature]) -> str:
+    """Return the signatures of an operator, the newest first, as they are stored."""
+    rows = [
+        [
+            each.since,
+            [[name, int(is_variadic)] for name, is_variadic in each.inputs],
+            dict(each.defaults),
+            dict(each.types),
+            sorted(each.required),
+            each.least,
+            [int(each.tensors_only), int(each.makes_tensors)],
+        ]
+        for each in signatures
+    ]
+    return json.dumps(rows, separators=(",", ":"))
 
 
 def _schema(op: str, version: int, domain: str) -> Any:
@@ -116,28 +199,31 @@ _FIELDS = {
 def types_of_any_version(op: str) -> Mapping[str, set[int]]:
     """Return the types that each attribute of an operator (full name) has in any version."""
     found: dict[str, set[int]] = {}
-    for schema in _versions(op):
-        for name, attribute in schema.attributes.items():
-            found.setdefault(name, set()).add(int(attribute.type.value))
+    for signature in _versions(op):
+        for name, kind in signature.types.items():
+            found.setdefault(name, set()).add(kind)
     return found
 
 
 def arguments_of_schemas(op: str) -> frozenset[str]:
     """Return the names of the inputs and attributes of an operator (full name) in all versions of its schema."""
-    inputs = {formal.name for schema in _versions(op) for formal in schema.inputs}
+    inputs = {name for signature in _versions(op) for name, _ in signature.inputs}
     return frozenset({*inputs, *types_of_any_version(op)} if inputs else ())
 
 
-def _versions(op: str) -> Iterator[Any]:
+def _versions(op: str) -> Iterator[Signature]:
     # A list of the schemas of all operators takes longer to make than a report of a small model.
     domain, _, name = op.partition("::")
+    if domain == ONNX and (known := stored_signatures(name)):
+        yield from known
+        return
     version = NEWEST_VERSION
     while True:
         try:
             schema = defs.get_schema(name, version, "" if domain == ONNX else domain)
         except defs.SchemaError:
             return
-        yield schema
+        yield signature_of(schema)
         version = schema.since_version - 1
 
 

@@ -556,7 +556,8 @@ class Conversion(NamedTuple):
         what: see :class:`ConversionChange`.
         old: calls before the conversion.
         new: calls after the conversion.
-        into: the product into which they were folded; empty for other changes.
+        into: the product into which they were folded, or whose padding they add; the layout that they change to; empty
+            for other changes.
     """
 
     what: str
@@ -580,7 +581,7 @@ class ConversionChange(NamedTuple):
         new: operators after the conversion.
         times: number of changes of this kind.
         flops, mrw, macs: FLOPs, bytes and MACs of all changes of this kind together.
-        into: the products into which operators were folded.
+        into: the products into which operators were folded, or whose padding they add; the layout that they change to.
     """
 
     what: str
@@ -609,7 +610,10 @@ class ConversionChange(NamedTuple):
             return f"the bias of {self.times} {old} {biased}"
         if self.what == "became":
             return f"{self.times} × {old} became {new}" if len(self.old) > 1 else f"{self.times} {old} became {new}"
-        return f"{self.times} {old or new} {self.what}"
+        more = (
+            "" if not self.into else f" to {self.into}" if self.into in LAYOUTS.values() else f", as {self.into} padded"
+        )
+        return f"{self.times} {old or new} {self.what}{more}"
 
 
 MOST_KINDS = 8
@@ -629,8 +633,15 @@ def conversion_in_words(changes: Sequence[ConversionChange], old: ReportData, ne
         lines.append(f"quantized: {listed((each.times, each.old[0]) for each in quantized)}")
     if others := [f"{each.times} {each.old[0]} ({each.new[0]})" for each in renamed if each not in quantized]:
         lines.append(f"with another name: {', '.join(others)}")
+    added = [each for each in changes if each.what == "added" and each.into]
+    for each in added:
+        moved = brief(each.mrw.difference, "bytes", signed=True)
+        if each.into in LAYOUTS.values():
+            lines.append(f"layout: {each.times} {each.new[0]} to {each.into} ({moved})")
+        else:
+            lines.append(f"the padding of {each.times} {each.into} is a call of its own: {each.new[0]} ({moved})")
     for what in ("added", "dropped"):
-        alone = [each for each in changes if each.what == what]
+        alone = [each for each in changes if each.what == what and each not in added]
         if alone:
             shown = listed((each.times, (each.old or each.new)[0]) for each in alone)
             moved = brief(sum(each.mrw.difference for each in alone), "bytes", signed=True)
@@ -749,11 +760,39 @@ def conversions(pairs: Sequence[Calls]) -> Iterator[Conversion]:
         if old is not None and new is not None and only_moves(old) and only_moves(new):
             yield from _differing([old], [new])
         elif (old is None) == (new is None):
+            if old is not None and (padding := _padding_before(old, new, news)) is not None:
+                news.remove(padding)
+                yield Conversion("added", [], [padding], class_of(old["op"]))
             yield from _explained(head, olds, news)
             olds, news, head = [], [], (old, new)
         else:
             olds += [old] if old is not None else []
             news += [new] if new is not None else []
+
+
+def _padding_before(old: Entry, new: Entry | None, news: Sequence[Entry]) -> Entry | None:
+    # The padding of a product that is a call of its own: formats with SAME and VALID alone have no other.
+    if new is None or old["macs"] == 0 or not _pads(old) or _pads(new):
+        return None
+    return next((entry for entry in reversed(news) if entry["op"] == "pad"), None)
+
+
+def _pads(entry: Entry) -> bool:
+    padding = entry["params"].get("padding", 0)
+    return any(size != 0 for size in (padding if isinstance(padding, tuple) else (padding,)))
+
+
+LAYOUTS: Mapping[tuple[int, ...], str] = {
+    (0, 2, 3, 1): "NHWC",
+    (0, 3, 1, 2): "NCHW",
+    (0, 2, 3, 4, 1): "NDHWC",
+    (0, 4, 1, 2, 3): "NCDHW",
+}
+"""The layouts of images, by the order of axes in which a transposition makes them."""
+
+
+def _layout_after(entry: Entry) -> str:
+    return LAYOUTS.get(entry["params"].get("axes"), "") if entry["op"] == "transpose" else ""
 
 
 def _explained(head: Calls, olds: list[Entry], news: list[Entry]) -> Iterator[Conversion]:
@@ -815,7 +854,7 @@ def _replacements(into: str, olds: list[Entry], news: list[Entry]) -> Iterator[C
         yield Conversion("folded" if is_folded else "dropped", [entry], [], into if is_folded else "")
         into = into if is_folded else ""
     for entry in news:
-        yield Conversion("added", [], [entry])
+        yield Conversion("added", [], [entry], _layout_after(entry))
 
 
 MOST_SEARCHED = 250_000

@@ -197,6 +197,22 @@ def embedding(
     return empty((*indices.shape, weight.shape[1]), weight.dtype) if is_plain else None
 
 
+def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor | None:
+    """Return the empty elements at positions along axes that are beside each other."""
+    axes = [axis for axis, each in enumerate(indices) if each is not None]
+    given = [each for each in indices if each is not None]
+    is_plain = is_contiguous(x) and 0 < len(axes) <= len(indices) <= x.dim() and axes[-1] - axes[0] < len(axes)
+    if not is_plain or any(each.dtype not in INDICES or 0 in each.shape for each in given):
+        return None
+    rank = max(each.dim() for each in given)
+    sizes = [*zip(*((1,) * (rank - each.dim()) + tuple(each.shape) for each in given), strict=True)]
+    looked_up = [max(axis) for axis in sizes]
+    if any({*axis} - {1, most} for axis, most in zip(sizes, looked_up, strict=True)):
+        return None
+    kept = (*x.shape[: axes[0]], *x.shape[axes[-1] + 1 :])  # the strides of axes of length 1 may be in another order
+    return None if 1 in kept else empty((*kept[: axes[0]], *looked_up, *kept[axes[0] :]), x.dtype)
+
+
 def constant_pad(x: Tensor, pad: Sequence[int], value: float = 0) -> Tensor | None:
     """Return an empty tensor that is longer along its last axes."""
     if x.dim() > 3 or not is_contiguous(x) or len(pad) % 2 or len(pad) > 2 * x.dim() or min(pad, default=-1) < 0:
@@ -344,6 +360,7 @@ ARRANGING: Mapping[str, Callable[..., Any]] = {
     "aten::clone": clone,
     "aten::stack": stack,
     "aten::embedding": embedding,
+    "aten::index.Tensor": index,
     "aten::constant_pad_nd": constant_pad,
     "aten::nll_loss_forward": nll_loss,
     "aten::mse_loss": mse_loss,
@@ -736,13 +753,14 @@ def layer_norm_backward(
     """
     shape = tuple(normalized_shape)
     rank = x.dim() - len(shape)
-    of_weights = torch.float32 if x.dtype in HALVES else x.dtype
-    is_float = of_weights in _PLAIN_FLOATS and gradient.dtype == x.dtype
+    dtypes = (torch.float32, x.dtype) if x.dtype in HALVES else (x.dtype,)
+    of_weights = next((each.dtype for each in (weight, bias) if each is not None), dtypes[0])
+    is_float = dtypes[0] in _PLAIN_FLOATS and gradient.dtype == x.dtype and {of_weights, mean.dtype} <= {*dtypes}
     is_plain = is_float and gradient.shape == x.shape and 0 not in x.shape
     if not is_plain or not shape or rank < 1 or tuple(x.shape[rank:]) != shape:
         return None
     rows = (*x.shape[:rank], *[1] * len(shape))
-    if not are_vectors((mean, scale), rows, of_weights) or not are_vectors((weight, bias), shape, of_weights):
+    if not are_vectors((mean, scale), rows, mean.dtype) or not are_vectors((weight, bias), shape, of_weights):
         return None
     if any(wanted and learned is None for wanted, learned in zip(output_mask[1:], (weight, bias), strict=True)):
         return None

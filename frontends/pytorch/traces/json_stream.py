@@ -56,6 +56,9 @@ class JsonStream:
     Args:
         path: the file.
         lists: the keys of the object whose lists are yielded item by item.
+        opened: the keys of lists of objects that may be longer than an item, and of objects inside these: the lists of
+            all of them are yielded item by item, too, with both keys, ``"buffer_records/kernel_dispatch"``. The key of
+            a list is yielded with None before each of its objects.
 
     Attributes:
         is_cut: whether the file ended inside of a value, once everything was read.
@@ -63,9 +66,9 @@ class JsonStream:
 
     is_cut: bool
 
-    def __init__(self, path: str | PathLike[str], lists: Collection[str]) -> None:
+    def __init__(self, path: str | PathLike[str], lists: Collection[str], opened: Collection[str] = ()) -> None:
         self._name = fsdecode(path)
-        self._lists = lists
+        self._lists, self._opened = lists, opened
         self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
         self._scan = JSONDecoder(strict=False).raw_decode
         self._pieces: Iterator[bytes] = iter(())
@@ -136,25 +139,44 @@ class JsonStream:
         else:
             raise CostError(f"{self._name} is not a trace: it begins with neither {{ nor [")
 
-    def _members(self) -> Iterator[tuple[str, Any]]:
+    def _members(self, inside: str = "") -> Iterator[tuple[str, Any]]:
         while (character := self._peek()) == '"':
             found, key = self._value()
             if not found or self._next() != ":":
                 break
-            if key in self._lists and self._peek() == "[":
+            opening, name = self._peek(), f"{inside}/{key}" if inside else key
+            if opening == "[" and key in self._opened and not inside:
                 self._at += 1
-                yield from ((key, item) for item in self._items())
+                yield from self._objects(key)
+            elif opening == "{" and key in self._opened and inside in self._opened:
+                self._at += 1
+                yield from self._members(key)
+            elif opening == "[" and (inside or key in self._lists):
+                self._at += 1
+                yield from ((name, item) for item in self._items())
             else:
                 found, value = self._value()
                 if not found:
                     break
-                yield key, value
+                yield name, value
         else:
             if character == "}":
+                self._at += 1
                 return
             if character:
                 raise self._no_json(self._at)
         self.is_cut = True
+
+    def _objects(self, key: str) -> Iterator[tuple[str, Any]]:
+        while (character := self._peek()) not in ("", "]"):
+            self._count_items(1)
+            if character == "{":
+                self._at += 1
+                yield key, None
+                yield from self._members(key)
+            elif not self._value()[0]:
+                break
+        self._at += character == "]"
 
     def _items(self) -> Iterator[Any]:
         while (character := self._peek()) != "]":

@@ -50,6 +50,9 @@ MOST_RATIO, MOST_SMALL = 64, 2**23
 
 GZIP = b"\x1f\x8b"
 
+REPLACED = "\ufffd".encode()
+"""What a program writes in place of bytes that are no text."""
+
 FIRST_OF_PACKETS = 6
 """The minimum number of the first field of a Perfetto packet; planes of XSpace begin with their id or name."""
 
@@ -158,6 +161,8 @@ def read_protobuf(path: Path, recorded: Recorded, reader: Reader) -> None:
     data = read_file(path, MOST_BYTES)
     if data.startswith(GZIP):
         data = _unzipped(data, path)
+    if REPLACED in data[:64]:
+        raise CostError(f"{path} is damaged: it was saved as text, which replaces bytes. Copy the original as binary")
     whole = Part(data, 0, len(data))
     try:
         if _first_number(whole) < FIRST_OF_PACKETS:
@@ -669,42 +674,60 @@ def _read_rocprof(path: Path) -> Recorded:
     return recorded
 
 
+ROCPROF = "rocprofiler-sdk-tool"
+"""The key of the list of processes in a file of rocprofv3."""
+
+IN_ROCPROF = (ROCPROF, "buffer_records", "callback_records")
+"""The objects in such a file that may be large: a process, and its records."""
+
+
 class RocprofReader:
-    """Takes what ``rocprofv3 --output-format json`` writes for a process."""
+    """Takes what ``rocprofv3 --output-format json`` writes, record by record."""
 
     def __init__(self) -> None:
-        self.recorded = Recorded()
+        self._recorded = Recorded()
+        self._names: dict[int, str] = {}
+        self._products: dict[int, str] = {}
+        self._dispatches: list[tuple[int, Sequence[object], Thread]] = []
 
-    def add(self, value: Any) -> None:
-        """Take the records of a process: dispatches of kernels, and copies."""
-        value = value if isinstance(value, dict) else {}
-        symbols = value.get("kernel_symbols")
-        names: dict[Any, str] = {
-            each.get("kernel_id"): next((each[key] for key in _SYMBOLS if isinstance(each.get(key), str)), "")
-            for each in (symbols if isinstance(symbols, list) else ())
-            if isinstance(each, dict) and isinstance(each.get("kernel_id"), int)
-        }
-        records = value.get("buffer_records")
-        records = records if isinstance(records, dict) else {}
-        for kind, work in (("kernel_dispatch", "kernel"), ("memory_copy", "memcpy")):
-            found = records.get(kind)
-            for record in found if isinstance(found, list) else ():
-                self._add(record, names, work)
-
-    def _add(self, record: Any, names: Mapping[Any, str], kind: str) -> None:
-        record = record if isinstance(record, dict) else {}
-        info = record.get("dispatch_info")
-        info = info if isinstance(info, dict) else {}
-        times = record.get("start_timestamp"), record.get("end_timestamp")
-        stream = tuple(_handle(info.get(key)) for key in ("agent_id", "queue_id"))
-        if kind == "kernel":
-            number = info.get("kernel_id")
-            name = names.get(number) if isinstance(number, int) else None
-            _add_kernel_without_launch(self.recorded, name or None, times, (stream[0], stream[1]))
-        elif _is_span(*times):
+    def add(self, key: str, value: Any) -> None:
+        """Take a value of the file: a symbol, the dispatch of a kernel or a copy; each process has ids of its own."""
+        if key == ROCPROF:
+            self._end_process()
+        if not isinstance(value, dict):
+            return
+        if key == f"{ROCPROF}/kernel_symbols":
+            if isinstance(number := value.get("kernel_id"), int):
+                self._names[number] = next((value[name] for name in _SYMBOLS if isinstance(value.get(name), str)), "")
+            return
+        if key == f"{ROCPROF}/agents":
+            name = value.get("product_name")
+            if isinstance(number := _handle(value.get("id")), int) and isinstance(name, str):
+                self._products[number] = name[:MOST_FIELD]
+            return
+        times = value.get("start_timestamp"), value.get("end_timestamp")
+        if key == "buffer_records/kernel_dispatch":
+            info = value.get("dispatch_info")
+            info = info if isinstance(info, dict) else {}
+            if isinstance(number := info.get("kernel_id"), int):
+                stream = _handle(info.get("agent_id")), _handle(info.get("queue_id"))
+                self._dispatches.append((number, times, stream))
+        elif key == "buffer_records/memory_copy" and _is_span(*times):
             start, end = times
             assert isinstance(start, int) and isinstance(end, int)
-            self.recorded.kernels.append(Kernel(kind, kind, start, end, ("copies", 0), -1))
+            self._recorded.kernels.append(Kernel("memcpy", "memcpy", start, end, ("copies", 0), -1))
+
+    def _end_process(self) -> None:
+        # Symbols may come after the dispatches.
+        for number, times, stream in self._dispatches:
+            self._recorded.device = self._recorded.device or self._products.get(stream[0], "")
+            _add_kernel_without_launch(self._recorded, self._names.get(number) or None, times, stream)
+        self._names, self._products, self._dispatches = {}, {}, []
+
+    def finish(self) -> Recorded:
+        """Return what ran on devices."""
+        self._end_process()
+        return self._recorded
 
 
 _SYMBOLS = ("formatted_kernel_name", "demangled_kernel_name", "kernel_name")

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from sys import intern
 from typing import Any, NamedTuple, TypeAlias
 
@@ -475,6 +476,19 @@ _TRANSFER = re.compile(r"Mem_?cpy.*(HtoD|DtoH|HostToDevice|DeviceToHost)", re.IG
 _TF32 = re.compile(r"tf32|(?<!bf16_)s1688gemm(?!.*bf16)", re.IGNORECASE)
 
 
+# The kernels of a run have few names, which may be a thousand characters long.
+
+
+@lru_cache(maxsize=1 << 14)
+def _communicates(name: str) -> bool:
+    return COMMUNICATION.search(name) is not None
+
+
+@lru_cache(maxsize=1 << 14)
+def _transfers(name: str) -> bool:
+    return _TRANSFER.search(name) is not None
+
+
 def profile_of(recorded: Recorded, ops: Sequence[Op], owners: Mapping[Op, int], step: Step | None) -> Profile:
     """Return the measured times of a step.
 
@@ -509,11 +523,11 @@ def _on_device(recorded: Recorded, ops: Sequence[Op], owners: Mapping[Op, int]) 
         owner = _owner(kernel, op, owners)
         if op is not None and op.name.startswith((GRAPH, KERNEL)) and isinstance(owner, int):
             owner = _Piece(owner, kernel)
-        is_last = kernel.kind != "kernel" or COMMUNICATION.search(kernel.name) is not None
+        is_last = kernel.kind != "kernel" or _communicates(kernel.name)
         intervals.append(Interval(kernel.start, kernel.end, (int(is_last), kernel.start), owner))
         lengths[owner] += min(kernel.end, end) - max(kernel.start, start)
         counts[owner] += 1
-        if kernel.kind == "memset" or _TRANSFER.search(kernel.name):
+        if kernel.kind == "memset" or _transfers(kernel.name):
             aside[owner] += min(kernel.end, end) - max(kernel.start, start)
     divided, idle = divide(intervals, start, end)
     alone, host, begun = Counter(divided), _host_times(ops, owners), starts(intervals, start)
@@ -536,7 +550,7 @@ def _on_device(recorded: Recorded, ops: Sequence[Op], owners: Mapping[Op, int]) 
         for position in {*owners.values()}
     }
     elsewhere = _elsewhere(lengths, alone, counts)
-    tf32 = any(_TF32.search(kernel.name) for kernel in recorded.kernels)
+    tf32 = any(_TF32.search(name) for name in {kernel.name for kernel in recorded.kernels})
     streams = _streams(recorded.kernels, start, end)
     times = dict(sorted(calls.items()))
     found = Profile(recorded.device, "device", end - start, idle, times, elsewhere, streams, tf32)

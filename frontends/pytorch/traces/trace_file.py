@@ -27,6 +27,7 @@ from ..naming import full_name
 from .json_stream import JsonStream
 from .profiler_files import (
     AROUND,
+    IN_ROCPROF,
     OF_XLA,
     RocprofReader,
     add_operator,
@@ -70,6 +71,8 @@ from .records import (
 from .replay import Neighbors, Replay
 
 HOW_TO_RECORD = "record with torch.profiler.profile(record_shapes=True, with_stack=True)"
+
+COUNT_THE_MODEL = "count the model itself, a function of JAX with the package costcore-jax"
 
 CUT = "the file ends early; what follows is missing"
 
@@ -276,7 +279,10 @@ def _remark(recorder: Recorder, recorded: Recorded, replay: Replay) -> None:
     recorder.notes += recorded.remarks
     if recorded.is_cut:
         recorder.assume(f"trace: {CUT}")
-    if not recorded.has_shapes:
+    if recorded.ops and all(op.name.startswith("xla::") for op in recorded.ops):
+        if not any("flops" in (op.details or {}) for op in recorded.ops):
+            recorder.notes.append(f"the profile has no costs, so that only times are known: {COUNT_THE_MODEL}")
+    elif not recorded.has_shapes:
         recorder.notes.append(f"the trace has no shapes, so that only times are known: {HOW_TO_RECORD}")
     total = sum(kernel.end - kernel.start for kernel in recorded.kernels)
     for reason, length in _elsewhere(recorded.kernels).items():
@@ -370,10 +376,6 @@ def _work(op: Op) -> set[str]:
 # Reading a trace of either format
 
 
-ROCPROF = "rocprofiler-sdk-tool"
-"""The key of the list of processes in a file of rocprofv3."""
-
-
 def read(path: str | PathLike[str], only_device: bool = False) -> Recorded:
     """Return the content of a trace.
 
@@ -393,14 +395,14 @@ def read(path: str | PathLike[str], only_device: bool = False) -> Recorded:
         launch_without_calls(kineto.recorded)
         return kineto.finish()
     rocprof = RocprofReader()
-    stream = JsonStream(path, ("traceEvents", "nodes", ROCPROF))
+    stream = JsonStream(path, ("traceEvents", "nodes"), IN_ROCPROF)
     has_nodes = False
     for key, value in stream:
         if key == "nodes":
             has_nodes = True
             execution.add(value)
-        elif key == ROCPROF:
-            rocprof.add(value)
+        elif key.startswith(IN_ROCPROF):
+            rocprof.add(key, value)
         elif key in ("traceEvents", ""):
             kineto.add(value)
             if kineto.is_no_trace:
@@ -408,7 +410,8 @@ def read(path: str | PathLike[str], only_device: bool = False) -> Recorded:
         else:
             kineto.add_head(key, value)
     recorded = execution.finish() if has_nodes else kineto.finish()
-    recorded = rocprof.recorded if rocprof.recorded.kernels else recorded
+    of_rocprof = rocprof.finish()
+    recorded = of_rocprof if of_rocprof.kernels else recorded
     recorded.is_cut = stream.is_cut
     return recorded
 

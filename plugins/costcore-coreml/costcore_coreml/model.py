@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path, PurePosixPath
@@ -331,12 +331,16 @@ def _block(block: Message, inputs: Sequence[tuple[str, TypeInfo]] | None = None,
     if depth > DEEPEST:
         raise ValueError(f"blocks are inside each other more than {DEEPEST} deep")
     given = _named_types(block, 1) if inputs is None else inputs
-    return Block(given, block.texts(2), [_operation(each, depth) for each in block.all(3)])
+    return Block(given, block.texts(2), [_operation(each, depth) for each in block.each(3)])
+
+
+_new_operation: Callable[..., Operation] = tuple.__new__
+"""Builds an operation of all its attributes in order three times as fast."""
 
 
 def _operation(operation: Message, depth: int) -> Operation:
-    """Return an operation; what constants state as attributes are operands, too."""
-    outputs = _named_types(operation, 3)
+    """Return an operation; what constants state as attributes are operands, too. A constant has its result's name."""
+    kind, outputs = operation.text(1), _named_types(operation, 3)
     inputs: dict[str, list[str | GraphValue]] = {}
     for key, span in operation.entries(2):
         if text := operation.only_text(span, *OF_ARGUMENT):
@@ -346,12 +350,14 @@ def _operation(operation: Message, depth: int) -> Operation:
             inputs[key] = [each if isinstance(each, str) else _constant_value(*each) for each in given]
     name = ""
     for key, span in operation.entries(5):
-        if key == "name":
+        if key == "name" and kind == "const" and outputs:
+            name = outputs[0][0]
+        elif key == "name":
             name = operation.only_text(span, *OF_VALUE) or str((operation.made(span, _constant)[2] or ("",))[0])
         else:
             inputs.setdefault(key, [_constant_value(*operation.made(span, _constant))])
-    blocks = [_block(each, None, depth + 1) for each in operation.all(4)]
-    return Operation(operation.text(1), name, inputs, outputs, blocks)
+    blocks = [_block(each, None, depth + 1) for each in operation.all(4)] if operation.has(4) else ()
+    return _new_operation(Operation, (kind, name, inputs, outputs, blocks))
 
 
 def _type(kind: Message, is_state: bool = False, depth: int = 0) -> TypeInfo:

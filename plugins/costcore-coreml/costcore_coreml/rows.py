@@ -205,7 +205,7 @@ def setting(name: str, default: Any = None) -> Source:
 
 def parts(name: str) -> Source:
     """Return a source for what is stored beside the compressed elements of an operand: scales, tables, masks."""
-    return lambda a: getattr(a.get(name), "parts", None)
+    return lambda a: getattr(a.get(name), "beside", None)
 
 
 def _axis(name: str = "axis", default: int = -1, of: str = "x") -> Source:

@@ -10,7 +10,7 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place
-from costcore.graphs.graph import OpenSizes
+from costcore.graphs.graph import OpenSizes, new_node
 from costcore.numbers import Dim, as_dim, is_symbolic
 
 from .loops import counted_trips
@@ -25,26 +25,19 @@ AS_STORED = "weights are compressed: they are read as they are stored, and unpac
 
 RANDOM = "random_"
 
+NO_OPTIONS: Mapping[str, Any] = {}
+"""What nodes share beside their arguments."""
+
 
 class Compressed(GraphValue):
-    """A weight that is stored compressed.
+    """A weight that is stored compressed; beside it are its scales, offsets, tables, and non-zero elements."""
 
-    Attributes:
-        parts: what is stored beside its elements: scales, offsets, tables, non-zero elements.
-    """
-
-    __slots__ = ("parts",)
-    parts: list[GraphValue]
+    __slots__ = ()
 
     @property
     def is_real(self) -> bool:
         """True: its elements stand for real numbers."""
         return True
-
-    @property
-    def beside(self) -> Sequence[GraphValue]:
-        """Its parts."""
-        return self.parts
 
 
 class Walker:
@@ -69,6 +62,11 @@ class Walker:
     def _block(self, block: Block, values: dict[str, GraphValue], place: Place) -> list[GraphValue]:
         """Record a block, whose results it adds to the values that are known by name; return what it returns."""
         for operation in block.operations:
+            if operation.type == "const" and len(operation.inputs) == len(operation.outputs) == 1:
+                given = operation.inputs.get("val", ())
+                if len(given) == 1 and isinstance(value := given[0], GraphValue):  # as most operations are
+                    values[operation.outputs[0][0]] = value
+                    continue
             arguments = {name: self._argument(operation, given, values) for name, given in operation.inputs.items()}
             if operation.type == "const":
                 made = [value for value in arguments.values() if isinstance(value, GraphValue)][-1:]
@@ -82,12 +80,16 @@ class Walker:
                 made = self._record(operation, arguments, place)
             if len(made) < len(operation.outputs):
                 raise CostError(f"{_text(operation)} has no result")
-            values |= {name: value for (name, _), value in zip(operation.outputs, made, strict=False)}
+            for (name, _), value in zip(operation.outputs, made, strict=False):
+                values[name] = value
         return [_known(name, values, "the block") for name in block.outputs]
 
     def _argument(self, operation: Operation, given: Sequence[Any], values: Mapping[str, GraphValue]) -> Any:
         """Return an operand, or the operands of a list."""
-        found = [each if isinstance(each, GraphValue) else _known(each, values, _text(operation)) for each in given]
+        try:
+            found = [each if isinstance(each, GraphValue) else values[each] for each in given]
+        except KeyError as error:
+            raise CostError(f"{_text(operation)} reads {error.args[0]!r}, which nothing before it makes") from None
         return found if len(found) != 1 else found[0]
 
     def _unpacked(self, operation: Operation, arguments: Mapping[str, Any]) -> list[GraphValue]:
@@ -105,8 +107,9 @@ class Walker:
         dtype = _bits(operation.type, main, given.get("lut"))
         sizes = tuple(size or 0 for size in shapes[-1]) if shapes else ()
         value = Compressed(sizes, dtype, operation.outputs[-1][0] if shapes else "", is_stored=True)
-        value.parts = [each for part in (*beside, main) for each in (part, *getattr(part, "parts", ()))]
-        value.parts.remove(main)
+        parts = [each for part in (*beside, main) for each in (part, *part.beside) if each is not None]
+        parts.remove(main)
+        value.beside = parts
         self._recording.note(AS_STORED)
         mask = next((given[name] for name in MASKS if name in given), main)
         return [mask, value] if len(shapes) > 1 else [value]
@@ -121,15 +124,11 @@ class Walker:
         if operation.type.startswith(RANDOM) and "x" not in arguments:
             arguments = {}  # numbers that are made in each run, of constants
         name = operation.name or (operation.outputs[0][0] if operation.outputs else "")
-        node = GraphNode(
-            f"coreml::{operation.type}",
-            operation.type,
-            {**arguments, "outputs": dict(enumerate(outputs))},
-            outputs,
-            name,
-            ".".join(part for part in (self._stage, module_of(name)) if part),
-        )
-        self._recording.record(node, place, _text(operation))
+        kind, module = operation.type, module_of(name)
+        if self._stage:
+            module = f"{self._stage}.{module}" if module else self._stage
+        attributes = (f"coreml::{kind}", kind, arguments, outputs, name, module, (), NO_OPTIONS)
+        self._recording.record(new_node(GraphNode, attributes), place, partial(_text, operation))
         return outputs
 
     def _branch(
@@ -182,7 +181,7 @@ class Walker:
         """Return the results of an operation, with the shapes of the file or those that follow from the operands."""
         kinds = [kind for _, kind in operation.outputs]
         shapes: Sequence[Found | None] = [None] * len(kinds)
-        if any(kind is None or (kind.shape is not None and None in kind.shape) for kind in kinds):
+        if None in kinds or any(kind.shape is not None and None in kind.shape for kind in kinds if kind is not None):
             with suppress(*FAILURES):  # sizes depend on data, or the file is damaged
                 shapes = shapes_of(operation.type, arguments, len(kinds))
         given = [value for value in arguments.values() if isinstance(value, GraphValue) and not value.is_stored]
@@ -291,4 +290,5 @@ def _text(operation: Operation) -> str:
 
 def module_of(name: str) -> str:
     """Return the path of the module around an operation of a converted TensorFlow graph, ``a.b`` of ``a/b/MatMul``."""
-    return ".".join(part.replace(".", "_") for part in name.strip("/").split("/")[:-1] if part)
+    path = name.strip("/").rpartition("/")[0]
+    return ".".join([part for part in path.replace(".", "_").split("/") if part]) if path else ""

@@ -116,9 +116,19 @@ class Message:
         Raises:
             ValueError: if there are more than are read.
         """
-        if len(self._fields.get(number, ())) > MOST_MESSAGES:
+        return [*self.each(number)]
+
+    def each(self, number: int) -> Iterator[Message]:
+        """Yield the messages of a field, each read when it is asked for.
+
+        Raises:
+            ValueError: if there are more than are read.
+        """
+        values, file = self._fields.get(number, ()), self._file
+        if len(values) > MOST_MESSAGES:
             raise ValueError(f"a list has more than {MOST_MESSAGES:,} entries")
-        return [Message(self._file, *_span(value)) for value in self._fields.get(number, ())]
+        for value in values:
+            yield Message(file, *(value if type(value) is tuple else _span(value)))
 
     def one(self, number: int) -> Message:
         """Return the message of a field; an empty one without the field."""
@@ -128,31 +138,37 @@ class Message:
         """Return the entries of a map from names to messages."""
         return {name: Message(self._file, *span) for name, span in self.entries(number)}
 
-    def entries(self, number: int) -> Iterator[tuple[str, Span]]:
-        """Yield the entries of a list of messages with a name and a message: the name, and where the message is.
+    def entries(self, number: int) -> Sequence[tuple[str, Span]]:
+        """Return the entries of a list of messages with a name and a message: the name, and where the message is.
 
         Raises:
             ValueError: if there are more than are read.
         """
-        values, content = self._fields.get(number, ()), self._file.content
+        values = self._fields.get(number)
+        if values is None:
+            return ()
         if len(values) > MOST_MESSAGES:
             raise ValueError(f"a list has more than {MOST_MESSAGES:,} entries")
-        for start, end in map(_span, values):
+        content, found = self._file.content, []
+        for value in values:
+            start, end = value if type(value) is tuple else _span(value)
             # Most have both fields in order, and lengths of one byte.
             middle = start + 2 + content[start + 1] if 4 <= end - start < 0x80 else end
-            is_plain = middle + 1 < end and content[start] == NAME and content[middle] == CONTENT
-            if is_plain and middle + 2 + content[middle + 1] == end:
-                yield str(content[start + 2 : middle], "utf-8", "replace"), (middle + 2, end)
-            else:
-                entry = Message(self._file, start, end)
-                yield entry.text(1), entry.span(2)
+            if middle + 1 < end and content[start] == NAME and content[middle] == CONTENT:
+                name = content[start + 2 : middle]
+                if middle + 2 + content[middle + 1] == end and name.isascii():
+                    found.append((name.decode(), (middle + 2, end)))
+                    continue
+            entry = Message(self._file, start, end)
+            found.append((entry.text(1), entry.span(2)))
+        return found
 
     def made(self, span: Span, make: Callable[[Message], T]) -> T:
         """Return what a function makes of a message; it is called once for short ones that are equal."""
         start, end = span
         if end - start > SHORT:
             return make(Message(self._file, start, end))
-        key = make, bytes(self._file.content[start:end])
+        key = make, self._file.content[start:end]
         found = self._file.known.get(key)
         if found is None:
             found = self._file.known[key] = make(Message(self._file, start, end))
@@ -164,12 +180,14 @@ class Message:
         if end - start >= 0x80:
             return ""
         for tag in tags:
-            while start + 1 < end and content[start] != tag and content[start] & 7 == BYTES:
-                start += 2 + content[start + 1]
-            if start + 1 >= end or content[start] != tag or start + 2 + content[start + 1] != end:
+            after = start + 2
+            while after <= end and content[start] != tag and content[start] & 7 == BYTES:
+                start = after + content[start + 1]
+                after = start + 2
+            if after > end or content[start] != tag or after + content[start + 1] != end:
                 return ""
-            start += 2
-        return str(content[start:end], "utf-8", "replace")
+            start = after
+        return str(content[start:end].decode("utf-8", "replace"))
 
     def span(self, number: int) -> Span:
         """Return where the message of a field is; (0, 0) without it."""
@@ -187,7 +205,7 @@ class Message:
     def texts(self, number: int) -> list[str]:
         """Return the texts of a field."""
         spans = map(_span, self._fields.get(number, ()))
-        return [bytes(self._file.content[start:end]).decode("utf-8", "replace") for start, end in spans]
+        return [self._file.content[start:end].decode("utf-8", "replace") for start, end in spans]
 
     def text(self, number: int) -> str:
         """Return the text of a field; an empty one without it."""
@@ -195,7 +213,7 @@ class Message:
         if not values:
             return ""
         start, end = _span(values[-1])
-        return str(self._file.content[start:end], "utf-8", "replace")
+        return str(self._file.content[start:end].decode("utf-8", "replace"))
 
     def integer(self, number: int, default: int = 0) -> int:
         """Return the signed integer of a field."""

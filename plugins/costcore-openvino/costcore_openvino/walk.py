@@ -261,7 +261,7 @@ class Walker:
             taken = "axis 1" if layer.type == "NormalizeL2" else "the last"
             what = f"the axes of {layer.type} are in the file of weights, which is not there: taken to be {taken}"
             self._recording.recorder.assume(what, layer.name)
-        arguments = {"inputs": list(inputs), "outputs": dict(enumerate(outputs)), "data": layer.data, **more}
+        arguments = {"inputs": list(inputs), "data": layer.data, **more}
         node = GraphNode(f"openvino::{layer.type}", layer.type, arguments, outputs, layer.name, module_of(layer.name))
         self._recording.record(node, place, f"layer {layer.name!r}")
 

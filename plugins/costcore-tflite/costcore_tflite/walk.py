@@ -10,7 +10,7 @@ import tflite
 
 from costcore.errors import CostError
 from costcore.graphs import GraphNode, GraphRecording, GraphValue, Place
-from costcore.graphs.graph import REAL, OpenSizes, Shape
+from costcore.graphs.graph import REAL, OpenSizes, Shape, new_node
 from costcore.ir import BITS
 from costcore.numbers import Dim, as_dim, is_symbolic, maximum
 
@@ -59,20 +59,20 @@ class Quantized(GraphValue):
         """Whether its elements stand for real numbers."""
         return self.scale is not None or self.dtype in REAL
 
-    @property
-    def beside(self) -> Sequence[GraphValue | None]:
-        """Its scales and zero points."""
-        return () if self.scale is None and self.zero_point is None else (self.scale, self.zero_point)
-
 
 def value_of(tensor: TensorInfo, batch: Dim) -> Quantized:
     """Return the value of a tensor of a file. Its size in an open axis is a multiple of the batch."""
-    shape = tuple(batch * size if i in tensor.open_axes else size for i, size in enumerate(tensor.shape))
+    shape = tensor.shape
+    if tensor.open_axes:
+        shape = tuple(batch * size if i in tensor.open_axes else size for i, size in enumerate(shape))
     value = Quantized(shape, tensor.dtype, tensor.name, tensor.is_stored, tensor.data)
     value.is_fixed = not tensor.open_axes
-    counts = () if tensor.scales == 1 else (tensor.scales,)
-    value.scale = GraphValue(counts, "float32", is_stored=True) if tensor.scales else None
-    value.zero_point = GraphValue((), tensor.dtype, is_stored=True) if tensor.has_zero_point else None
+    value.scale = value.zero_point = None
+    if tensor.scales or tensor.has_zero_point:
+        counts = () if tensor.scales == 1 else (tensor.scales,)
+        value.scale = GraphValue(counts, "float32", is_stored=True) if tensor.scales else None
+        value.zero_point = GraphValue((), tensor.dtype, is_stored=True) if tensor.has_zero_point else None
+        value.beside = value.scale, value.zero_point
     return value
 
 
@@ -88,6 +88,7 @@ class Walker:
 
     def __init__(self, recording: GraphRecording, model: Model, sizes: OpenSizes, shapes: Mapping[int, Shape]) -> None:
         self._recording, self._model, self._sizes, self._shapes = recording, model, sizes, shapes
+        self._at = 0, ""
         graph = model.graphs[0]
         batches = [shapes[index][0] for index in graph.inputs if graph.tensors[index].open_axes[:1] == (0,)]
         self._batch: Dim = batches[0] if batches else 1
@@ -110,12 +111,15 @@ class Walker:
         slices = {
             o.outputs: o.inputs[0] for o in graph.operators if o.name == "SLICE" and o.inputs and o.inputs[0] >= 0
         }
-        wholes = [graph.tensors[slices.get((i,), i)] for i in range(len(graph.tensors))]
-        return [value_of(self._largest(*pair), self._batch) for pair in zip(graph.tensors, wholes, strict=True)]
+        tensors = [
+            self._largest(tensor, graph.tensors[slices.get((i,), i)]) if tensor.open_axes else tensor
+            for i, tensor in enumerate(graph.tensors)
+        ]
+        return [value_of(tensor, self._batch) for tensor in tensors]
 
     def _largest(self, tensor: TensorInfo, whole: TensorInfo) -> TensorInfo:
-        """Return a tensor; one whose size depends on data, a part of a whole of known shape, at its largest size."""
-        if not tensor.open_axes or whole.open_axes or len(whole.shape) != len(tensor.shape):
+        """Return a tensor whose size depends on data at its largest size, if it is a part of a whole of known shape."""
+        if whole.open_axes or len(whole.shape) != len(tensor.shape):
             return tensor
         shape = tuple(whole.shape[i] if i in tensor.open_axes else size for i, size in enumerate(tensor.shape))
         self._recording.recorder.assume(
@@ -125,6 +129,7 @@ class Walker:
 
     def _walk(self, graph: Graph, values: Sequence[Quantized], place: Place) -> None:
         for position, operator in enumerate(graph.operators):
+            self._at = position, graph.name
             inputs = [None if i < 0 else values[i] for i in operator.inputs]
             outputs = [values[i] for i in operator.outputs]
             if self._follows or operator.name in WITHOUT_SHAPES:
@@ -132,7 +137,11 @@ class Walker:
             if operator.name in CONTROL_FLOW:
                 self._control_flow(operator, inputs, outputs, place)
             else:
-                self._record(operator, inputs, outputs, place, f"operator {position} of graph {graph.name or 0!r}")
+                self._record(operator, inputs, outputs, place)
+
+    def _where(self) -> str:
+        position, name = self._at
+        return f"operator {position} of graph {name or 0!r}"
 
     def _follow(
         self,
@@ -186,11 +195,10 @@ class Walker:
         inputs: Sequence[Quantized | None],
         outputs: Sequence[Quantized],
         place: Place,
-        where: str,
     ) -> None:
         """Record an operator, unless the runtime unpacks a constant with it before the first pass."""
         if operator.name in SIGNATURES or not operator.is_custom:
-            _check(operator.name, inputs, outputs, where)
+            _check(operator.name, inputs, outputs, self._where)
         if operator.name in UNPACKED and {value.is_stored for value in inputs if value is not None} == {True}:
             for value in outputs:
                 value.is_stored = True
@@ -200,13 +208,14 @@ class Walker:
             self._recording.note(
                 f"{operator.name} hides the part that was compiled for an NPU: count the file from before that compiler"
             )
-        arguments = {**operator.options, "inputs": list(inputs), "outputs": dict(enumerate(outputs))}
-        for joined in JOINS & operator.options.keys():
-            arguments["update"] = tuple(each.name for each in self._graph(operator.options[joined]).operators)
+        kind, options = operator.name, operator.options
+        arguments: dict[str, Any] = {"inputs": inputs}
+        for joined in () if JOINS.isdisjoint(options) else JOINS & options.keys():
+            arguments["update"] = tuple(each.name for each in self._graph(options[joined]).operators)
         name = outputs[0].name if outputs else ""
-        scratch = scratch_of(operator.name, inputs, outputs)
-        node = GraphNode(f"tflite::{operator.name}", operator.name, arguments, outputs, name, module_of(name), scratch)
-        self._recording.record(node, place, where)
+        scratch = scratch_of(kind, inputs, outputs) if kind in _RULES else ()
+        attributes = (f"tflite::{kind}", kind, arguments, outputs, name, module_of(name), scratch, options)
+        self._recording.record(new_node(GraphNode, attributes), place, self._where)
 
     def _control_flow(
         self,
@@ -264,7 +273,9 @@ class Walker:
         return self._model.graphs[index]
 
 
-def _check(name: str, inputs: Sequence[GraphValue | None], outputs: Sequence[GraphValue], where: str) -> None:
+def _check(
+    name: str, inputs: Sequence[GraphValue | None], outputs: Sequence[GraphValue], where: Callable[[], str]
+) -> None:
     """Check that an operator has the operands and the result that its row reads.
 
     Raises:
@@ -272,17 +283,17 @@ def _check(name: str, inputs: Sequence[GraphValue | None], outputs: Sequence[Gra
     """
     for position, rank in enumerate(SIGNATURES.get(name, (None,))):
         value = inputs[position] if position < len(inputs) else None
-        if value is None or rank not in (None, value.ndim):
+        if value is None or (rank is not None and rank != len(value.shape)):
             expected = "is missing" if value is None else f"has {value.ndim} axes (expected {rank})"
-            raise CostError(f"{where}: operand {position} of {name} {expected}")
+            raise CostError(f"{where()}: operand {position} of {name} {expected}")
     if not outputs and name not in WITHOUT_RESULT:
-        raise CostError(f"{where}: {name} has no result")
+        raise CostError(f"{where()}: {name} has no result")
 
 
 def module_of(name: str) -> str:
     """Return the path of the module whose operator made a tensor, ``model.dense`` of ``model/dense/BiasAdd;…``."""
-    path = name.partition(";")[0].strip("/").rpartition("/")[0]
-    return ".".join([part for part in path.replace(".", "_").split("/") if part])
+    path = name.partition(";")[0].strip("/").rpartition("/")[0].rstrip("/").replace(".", "_")
+    return ".".join([part for part in path.split("/") if part]) if "//" in path else path.replace("/", ".")
 
 
 # How often a loop runs, by the graphs of its condition and its body.

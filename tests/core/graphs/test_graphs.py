@@ -226,6 +226,59 @@ def test_which_operands_are_the_same_value_decides(monkeypatch):
     assert len(run.layers) == 1
 
 
+def test_equal_options_need_not_be_one_mapping(monkeypatch):
+    calls = []
+    row = Row("net::Pad", "pad", {"x": operand(0)}, {"k": lambda a: calls.append(1) or tuple(a["k"])})
+    x = GraphValue((2, 4), "float32")
+    nodes = [node("Pad", x)._replace(options={"k": k}) for k in ([1, 2], [1, 2], [3])]
+    run = recorded(monkeypatch, *nodes, nodes[0], rows=[row])
+    assert (len(calls), [each.layer.attrs["k"] for each in run.calls]) == (2, [(1, 2), (1, 2), (3,), (1, 2)])
+
+
+def test_what_is_computed_of_stored_values_is_stored_each_time(monkeypatch):
+    """The second sum of weights is recorded like the first; what reads it is also a constant."""
+    row = Row("net::Add", "add", {"x*": lambda a: a["inputs"]})
+    weights = [GraphValue((4,), "float32", is_stored=True) for _ in range(4)]
+    sums = [node("Add", *pair) for pair in (weights[:2], weights[2:])]
+    last = node("Add", sums[0].outputs[0], sums[1].outputs[0])
+    run = recorded(monkeypatch, *sums, last, rows=[row])
+    assert [each.layer.op for each in run.calls] == ["constant"] * 3
+    assert all(each.outputs[0].is_stored for each in (*sums, last))
+    assert len({each.outputs for each in run.calls}) == 3
+
+
+def test_what_the_layer_does_not_read_or_make_is_data_flow_each_time(monkeypatch):
+    row = Row("net::Split", "split", {"x": operand(0)}, outputs=lambda a, outputs: outputs[:1])
+    xs, states = ([GraphValue((2, 4), "float32") for _ in range(2)] for _ in range(2))
+    nodes = [node("Split", x, state) for x, state in zip(xs, states, strict=True)]
+    nodes = [each._replace(outputs=[*each.outputs, GraphValue((3,), "int8")], scratch=(7,)) for each in nodes]
+    run = recorded(monkeypatch, *nodes, rows=[row])
+    for call, each, state, step in zip(run.calls, nodes, states, run.dataflow.steps, strict=True):
+        assert call.outputs == (each.outputs[0].identity,)
+        assert (step.at, step.reads) == (call.outputs[0], (state.identity,))
+        assert [made.nbytes for made in step.makes] == [3, 7]
+
+
+def test_an_operand_that_a_row_makes(monkeypatch):
+    """Each of two equal nodes has a mask of its own, which no node made."""
+    row = Row("net::Any", "add", {"x0": operand(0), "x1": lambda a: GraphValue((4,), "int8")})
+    x = GraphValue((2, 4), "float32")
+    run = recorded(monkeypatch, node("Any", x), node("Any", x), rows=[row])
+    ids = [each.inputs for each in run.calls]
+    assert ids[0][0] == ids[1][0] == x.identity
+    assert ids[0][1] != ids[1][1]
+
+
+def test_where_a_node_without_a_row_is(monkeypatch):
+    monkeypatch.setattr("costcore.graphs.writer.rows", lambda frontend: ())
+    recording = GraphRecording(Recorder(), "net")
+    found = [
+        recording.record(node("Any", GraphValue((2,), "float32")), Place(), where).where
+        for where in ("node 1", lambda: "node 2")
+    ]
+    assert found == ["node 1", "node 2"]
+
+
 @pytest.mark.parametrize(
     "change",
     [{"shape": (8, 1)}, {"dtype": "int8"}, {"data": (3,)}, {"is_stored": True}],

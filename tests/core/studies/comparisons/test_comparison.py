@@ -407,6 +407,8 @@ CONV, BIASED = product("conv", 36, 1, 4, 8, 8), product("conv", 36, 1, 4, 8, 8, 
 BATCH_NORM = plain("batch_norm", weights={"scale": 4})
 ATTENTION = Step("attention", macs=32, fma=32, mread=48, mwrite=16, shape=(1, 4))
 WRITTEN_OUT = (scores(16, 4, 4), plain("mul"), plain("softmax"), scores(16, 1, 4))
+PADDED, UNPADDED = (product("conv", 36, 1, 4, 8, 8, settings={"padding": padding}) for padding in (1, (0, 0)))
+TO_NHWC = plain("transpose", 1, 4, 8, 8, add=0, settings={"axes": (0, 2, 3, 1)})
 PACKED, APART = product("linear", 48, 1, 12), product("linear", 16, 1, 4)
 
 
@@ -438,6 +440,14 @@ PACKED, APART = product("linear", 48, 1, 12), product("linear", 16, 1, 4)
         ([CONV, plain("relu")], [CONV, plain("quantized_relu")], ["quantized: 1 relu"]),
         ([CONV], [plain("cast", add=0), CONV], ["added: 1 cast (+32 B)"]),
         ([CONV, plain("tanh")], [CONV], ["dropped: 1 tanh (-32 B)"]),
+        ([CONV], [TO_NHWC, CONV], ["layout: 1 transpose to NHWC (+512 B)"]),
+        (
+            [PADDED, PADDED],
+            [plain("pad", add=0), UNPADDED, plain("cast", add=0), plain("pad", add=0), UNPADDED],
+            ["the padding of 2 conv is a call of its own: pad (+64 B)", "added: 1 cast (+32 B)"],
+        ),
+        ([PADDED], [plain("pad", add=0), PADDED], ["added: 1 pad (+32 B)"]),
+        ([UNPADDED], [plain("pad", add=0), UNPADDED], ["added: 1 pad (+32 B)"]),
         ([CONV, plain("view", add=0, mread=0, mwrite=0, type="permute")], [CONV, plain("transpose", add=0)],
          ["added: 1 transpose (+32 B); 1 of them were views, which cost nothing"]),
         (

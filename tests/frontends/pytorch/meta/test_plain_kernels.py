@@ -317,8 +317,10 @@ def layer_norm_backward(draw: Draw) -> tuple[Any, ...]:
     gradient, x = two_alike(draw)
     rank = draw.randint(0, x.dim())
     shape, rows = tuple(x.shape[rank:]), (*x.shape[:rank], *[1] * (x.dim() - rank))
-    vectors = [draw.tensor(*shape, dtype=x.dtype) if draw.random() < 0.8 else None for _ in range(2)]
-    statistics = [draw.tensor(*rows, dtype=x.dtype) for _ in range(2)]
+    is_mixed = x.dtype in (torch.float16, torch.bfloat16) and draw.random() < 0.5
+    dtype = torch.float32 if is_mixed else x.dtype
+    vectors = [draw.tensor(*shape, dtype=dtype) if draw.random() < 0.8 or is_mixed else None for _ in range(2)]
+    statistics = [draw.tensor(*rows, dtype=dtype) for _ in range(2)]
     return gradient, x, [*shape], *statistics, *vectors, [draw.random() < 0.8 for _ in range(3)]
 
 
@@ -336,6 +338,14 @@ def embedding_backward(draw: Draw) -> tuple[Any, ...]:
     shape = draw.shape(draw.randint(0, 3))
     others = draw.shape(len(shape)) if draw.random() < 0.1 else shape
     return draw.tensor(*shape, draw.size()), draw.tensor(*others, dtype=torch.int64), 7, -1, draw.random() < 0.2
+
+
+def indexed(draw: Draw) -> tuple[Any, ...]:
+    x = draw.tensor(*draw.shape(draw.randint(1, 4)))
+    shape = draw.shape(draw.randint(0, 3))
+    of_int = (torch.int64, torch.int64, torch.int64, torch.int32)
+    each = [draw.tensor(*draw.near(shape), dtype=draw.choice(of_int)) for _ in range(draw.randint(1, x.dim()))]
+    return x, [None if draw.random() < 0.3 else index for index in each]
 
 
 def padded(draw: Draw) -> tuple[Any, ...]:
@@ -393,6 +403,7 @@ ARGUMENTS: dict[str, Callable[[Draw], tuple[Any, ...]]] = {
     "aten::embedding": embedding,
     "aten::constant_pad_nd": padded,
     "aten::nll_loss_forward": loss,
+    "aten::index.Tensor": indexed,
     "aten::mse_loss": lambda draw: (*two_alike(draw), draw.randint(0, 2)),
     "aten::mse_loss_backward": mse_loss_backward,
     "aten::all": lambda draw: (draw.tensor(*draw.shape(draw.randint(0, 3)), dtype=draw.choice((None, torch.bool))),),

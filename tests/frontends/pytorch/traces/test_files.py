@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 import resource
+import subprocess
 import time
 import warnings
 import zlib
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from costcore import CostError, estimate
+from costcore.isolated import python_command
 from tests.frontends.pytorch.traces.recording import op, tensor, write
 
 ADD = op("aten::add", 0, 5, tensor(2, 3), tensor(2, 3), ("Scalar", [], [], "1"))
@@ -205,6 +207,25 @@ def test_indices_are_what_operators_inside_convert(tmp_path):
     report = estimate(write(tmp_path / "trace.json", events))
     (index,) = (record for record in report.trace if record.call.native == "aten::index")
     assert (index.cost.mread, index.cost.mwrite) == (32 * 8 * 4 + 32 * 8, 32 * 8 * 4)
+
+
+def test_sympy_is_not_imported_for_integers(tmp_path):
+    """PyTorch's own kernels of these operators import it, which takes longer than reading a small trace."""
+    half, single = "c10::Half", "float"
+    rows, vector = tensor(4, 8, 16, dtype=half), tensor(16, dtype=half)
+    statistics = tensor(4, 8, 1, dtype=single)
+    more = (("ScalarList", [], [], "[16]"), statistics, statistics, vector, vector, ("", [], [], "[True, True, True]"))
+    events = [
+        *(op("aten::index", 0, 20, tensor(32, 8), ("", [], [], "")), op("aten::to", 1, 2, tensor(32, dtype="int"))),
+        op("aten::native_layer_norm_backward", 30, 5, rows, rows, *more),
+    ]
+    code = (
+        "import sys; from costcore import estimate; report = estimate(sys.argv[1]); "
+        "print(len(report.trace), report.status, 'sympy' in sys.modules)"
+    )
+    command = python_command(code, str(write(tmp_path / "trace.json", events)))
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", "complete", "False"]
 
 
 @pytest.mark.parametrize("kind", [[], {}, 5, None, [["float"]]])

@@ -216,17 +216,68 @@ def test_json_of_rocprof(tmp_path):
     }
 
 
+def test_json_of_rocprof_for_large_runs(tmp_path, monkeypatch):
+    """A process with more dispatches than one value may have characters, its symbols after them; one with other ids.
+
+    The records are those of ``tests/rocprof/908_results.json.gz`` of github.com/AMD-AGI/TraceLens, without most fields.
+    """
+    monkeypatch.setattr("costcore.frontends.pytorch.traces.json_stream.LONGEST", 2**14)
+    monkeypatch.setattr("costcore.frontends.pytorch.traces.json_stream.CHUNK", 2**12)
+
+    def process(name: str, n: int) -> dict[str, object]:
+        dispatches = [
+            {
+                "size": 184,
+                "correlation_id": {"internal": i, "external": 0},
+                "start_timestamp": 63857983914653 + 100 * i,
+                "end_timestamp": 63857983914653 + 100 * i + 40,
+                "dispatch_info": {"agent_id": {"handle": 37946}, "queue_id": {"handle": 16}, "kernel_id": 8},
+            }
+            for i in range(n)
+        ]
+        agents = [
+            {"id": {"handle": 37944}, "type": 1, "product_name": "AMD EPYC"},
+            {"id": {"handle": 37946}, "type": 2, "product_name": "AMD Instinct MI350X"},
+        ]
+        symbol = {"kernel_id": 8, "kernel_name": f"{name}.kd", "formatted_kernel_name": name}
+        records = {"kernel_dispatch": dispatches, "hip_api": [], "memory_copy": []}
+        return {
+            "metadata": {"pid": 908, "node": {"id": 0}},
+            "agents": agents,
+            "buffer_records": records,
+            "callback_records": {"counter_collection": []},
+            "kernel_symbols": [symbol],
+        }
+
+    text = json.dumps({"rocprofiler-sdk-tool": [process("relu", 200), 3, process("tanh", 2)]})
+    assert len(text) > 2**15
+    report = estimate(written(tmp_path / "908_results.json", text.encode()))
+    assert by_operator(report) == {"kernel::relu": 200 * 40, "kernel::tanh": 2 * 40}
+    assert "recorded on AMD Instinct MI350X" in report.notes
+    cut = estimate(written(tmp_path / "cut.json", text[:-100].encode()))
+    assert any("ends early" in str(each) for each in cut.assumptions)
+
+
+def test_notes_of_a_profile_of_xla(tmp_path):
+    """XLA states FLOPs and bytes on a TPU; a profile of a GPU or a CPU has times alone."""
+    of_tpu = estimate(written(tmp_path / "step.xplane.pb", TPU))
+    of_cpu = estimate(DATA / "jax_cpu.xplane.pb.gz")
+    assert not any("only times are known" in note for note in of_tpu.notes)
+    assert any(note.endswith("a function of JAX with the package costcore-jax") for note in of_cpu.notes)
+
+
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
         (packets(thread(2, 78)), "has no operators and no kernels"),
         (rocprof()[:-3], "is damaged: it ends in the field at byte"),
+        (space().decode("utf-8", "replace").encode(), "is damaged: it was saved as text, which replaces bytes"),
         (packets(message((6, b""), (50, b"no zlib"))), "cannot be decompressed"),
         (packets(message((6, b""), (50, zlib.compress(bytes(2**28))))), "expand to more than 64 times their size"),
         (packets(*(begin(2, i, "hip_api", "f") for i in range(100_001))), "slices are open at once"),
         (space(line("XLA Ops", (9, 0, 5))), "has no operators and no kernels"),
     ],
-    ids=["nothing", "cut", "no zlib", "large", "deep", "unknown event"],
+    ids=["nothing", "cut", "as text", "no zlib", "large", "deep", "unknown event"],
 )
 def test_files_that_are_refused(tmp_path, data, problem):
     with pytest.raises(CostError, match=problem):
