@@ -689,6 +689,7 @@ def _rates_of(base: Device) -> Mapping[str, Any]:
         "fast_convolution": base.fast_convolution,
         "unbounded": [*base.unbounded],
         "least_kernel_us": base.least_kernel_us,
+        "context_mib": base.context_mib,
         "notes": [f"peaks and memory of {base.name}"],
         "peak": base.peak,
         "memory": {"dram_gbs": base.memory.dram_gbs, "dram_gb": base.memory.dram_gb, "caches": caches},
