@@ -725,7 +725,15 @@ def expected(setup: RunSetup, runs: Sequence[PublishedRun] | None = None) -> Exp
         setup: the run.
         runs: the runs to compare it with; default: all published ones.
     """
-    known = published_runs() if runs is None else runs
+    return _of_published(setup) if runs is None else _of_runs(setup, runs)
+
+
+@cache
+def _of_published(setup: RunSetup) -> Expected:
+    return _of_runs(setup, published_runs())
+
+
+def _of_runs(setup: RunSetup, known: Sequence[PublishedRun]) -> Expected:
     alike = [run for run in known if run.setup.has_experts == setup.has_experts]
     pairs = ((run, distance(setup, run.setup)) for run in (alike if len(alike) >= NEAREST else known))
     nearest = sorted(pairs, key=lambda pair: pair[1])[:NEAREST]
