@@ -152,10 +152,12 @@ class DistributionOf(Protocol):
           blocks. ``kind``: the name of their class.
         * ``width``: whether tensor parallelism is possible. ``experts``: the number of experts that devices can
           share; 0 without any.
-        * ``plan(kinds, fsdp, tp, cp, ep)``: a method that returns the option ``plan`` of :func:`costcore.estimate`,
-          with the option ``mesh`` as its attribute, for a model with blocks of these kinds (None: all of its blocks)
-          and these sizes of the mesh. After the estimate, its attribute ``expert_parameters`` counts the expert
-          parameters of a rank, and ``blocks`` lists the paths of the blocks.
+        * ``plan(kinds, gradients, fsdp, tp, cp, ep)``: a method that returns the option ``plan`` of
+          :func:`costcore.estimate`, with the option ``mesh`` as its attribute, for a model with blocks of these kinds
+          (None: all of its blocks) and these sizes of the mesh. After the estimate, its attribute ``expert_parameters``
+          counts the expert parameters of a rank, and ``blocks`` lists the paths of the blocks. ``gradients`` holds the
+          accumulated gradients of an estimate with ``step="accumulated"``, for further plans of these sizes: they save
+          its first pass.
         """
 
 

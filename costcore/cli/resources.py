@@ -374,7 +374,9 @@ def fit_parser() -> argparse.ArgumentParser:
     parser.add_argument("model", metavar="MODEL", help=model_forms())
     parser.add_argument("target", metavar="TARGET", help=FORMS)
     add_model_options(parser)
-    add_memory_terms(parser, None, "500 MiB (assumed) for GPUs, and for an amount with a PyTorch model")
+    add_memory_terms(
+        parser, None, "that of the device file, else 500 MiB (assumed) for GPUs, and for an amount with a PyTorch model"
+    )
     parser.add_argument(
         "--align", type=int, default=64, metavar="N", help="alignment in bytes of values in the arena; default: 64"
     )

@@ -172,7 +172,10 @@ def _add_devices(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--peak", type=amount, metavar="FLOPS", help="FLOP/s of one device, 989T, instead of --device")
     parser.add_argument(
-        "--mfu", type=_share, metavar="X", help="assumed utilization, without a measured step; default: 0.4"
+        "--mfu",
+        type=_share,
+        metavar="X",
+        help="utilization, without a measured step; default: that of the nearest published runs, else 0.4",
     )
     parser.add_argument(
         "--memory", dest="size", metavar="SIZE", help='memory of a device, "80 GB"; default: as specified by its vendor'
@@ -686,6 +689,7 @@ def _rates_of(base: Device) -> Mapping[str, Any]:
         "fast_convolution": base.fast_convolution,
         "unbounded": [*base.unbounded],
         "least_kernel_us": base.least_kernel_us,
+        "context_mib": base.context_mib,
         "notes": [f"peaks and memory of {base.name}"],
         "peak": base.peak,
         "memory": {"dram_gbs": base.memory.dram_gbs, "dram_gb": base.memory.dram_gb, "caches": caches},

@@ -138,7 +138,9 @@ ALLOCATORS = ("tensors", "cuda")
 """How memory is counted: the peak of tensors, or what PyTorch's CUDA caching allocator needs for them."""
 
 CONTEXT = "500 MiB"
-"""Memory that a process takes on a GPU before its first tensor: assumed; depends on driver, GPU and libraries.
+"""Memory that a process takes on a GPU before its first tensor: assumed where a device file has no ``context_mib``.
+
+It depends on driver, GPU and libraries.
 
 PyTorch takes about 300 MB with CUDA 11.7 or newer, which loads kernels lazily, and more than 1,000 MB with older ones:
 github.com/pytorch/pytorch/issues/107667.
@@ -156,6 +158,7 @@ class Limit:
         fragmentation: the share of the peak that an allocator loses on top of it.
         allocator: one of :data:`ALLOCATORS`.
         read: how the memory was read, if it was given as ``24 GB``; empty for others.
+        context_of: the device on which the context was measured; empty if it is given or assumed.
     """
 
     memory: int
@@ -164,6 +167,7 @@ class Limit:
     fragmentation: Fraction
     allocator: str
     read: str = ""
+    context_of: str = ""
 
     @property
     def room(self) -> int:
@@ -192,6 +196,7 @@ class Limit:
         memory = f"{memory} ({self.read})" if self.read else memory
         share = f"fragmentation {float(100 * self.fragmentation):g} %"
         assumed = " (assumed)" if self.context == parse_bytes(CONTEXT, "context") else ""
+        assumed = f" (measured on {self.context_of})" if self.context_of else assumed
         if left < 0:
             return (
                 f"{memory} is less than the context of a process, {context}{assumed}. For a microcontroller write "
@@ -211,6 +216,7 @@ def make_limit(
     workspace: object = 0,
     fragmentation: object = 0.0,
     allocator: str | None = None,
+    context_of: str = "",
 ) -> Limit:
     """Return the limit of a device.
 
@@ -220,6 +226,7 @@ def make_limit(
         workspace: the workspace of kernels, likewise.
         fragmentation: a number from 0, such as 0.05.
         allocator: one of :data:`ALLOCATORS`; None: ``"tensors"``.
+        context_of: the device on which the context was measured; empty if it is given or assumed.
 
     Raises:
         TypeError, ValueError: if a term is invalid; the message has the accepted forms.
@@ -232,7 +239,8 @@ def make_limit(
     amounts = {"memory": memory, "context": context, "workspace": workspace}
     parsed = {name: parse_bytes(value, name) for name, value in amounts.items()}
     read = in_thousands(memory).rpartition(", ")[0]
-    return Limit(**parsed, fragmentation=share, allocator=allocator or "tensors", read=read)
+    chosen = allocator or "tensors"
+    return Limit(**parsed, fragmentation=share, allocator=chosen, read=read, context_of=context_of)
 
 
 # The largest batch that fits, found with few captures.

@@ -194,8 +194,9 @@ def fit(
         train: whether a training step is run, instead of inference; an optimizer or a loss implies it (PyTorch).
         optimizer: the optimizer of the step, and ``loss`` its loss; see :func:`costcore.estimate`.
         loss: as above.
-        context: memory that a process takes before its first tensor. Default: 500 MiB (assumed) for a GPU, and
-            for a plain amount such as ``"24 GB"`` if the model is code; otherwise 0.
+        context: memory that a process takes before its first tensor. Default: what the file of the device states as
+            measured, else 500 MiB (assumed) for a GPU, and for a plain amount such as ``"24 GB"`` if the model is code;
+            otherwise 0.
         workspace: memory that kernels take besides tensors.
         fragmentation: the share of the peak that an allocator loses on top of it.
         align: the alignment of values that are placed, in bytes.
@@ -222,9 +223,11 @@ def fit(
     limit = None
     if not aim.is_divided:
         least = "cuda" if _is_cuda(aim) and is_code else None
-        taken = assumed if context is None else context
+        taken, seen = context, ""
+        if taken is None and aim.device is not None and aim.device.context_mib is not None:
+            taken, seen = f"{aim.device.context_mib:g} MiB", aim.device.name
         size = aim.name if in_thousands(aim.name) else aim.memories["memory"]
-        limit = make_limit(size, taken, workspace, fragmentation, least)
+        limit = make_limit(size, assumed if taken is None else taken, workspace, fragmentation, least, seen)
     attempts = Attempts(model, inputs, aim, limit, given, is_code, align)
     if is_code and not isinstance(model, Report) and has_names(with_tensors(inputs)):
         return _largest(attempts, suggestions)

@@ -533,6 +533,7 @@ class RankCaptures:
         self._options = options
         self._captured: dict[Any, Captured] = {}
         self._steps: dict[Any, Captured] = {}
+        self._gradients: dict[Any, Any] = {}
 
     def of(self, setup: Setup, kinds: Sequence[int], cut: Cut = Cut(), exactly: bool = False) -> RankCosts:  # noqa: B008
         """Return the figures of a rank that has blocks of these kinds.
@@ -598,7 +599,10 @@ class RankCaptures:
             return self._captured[(*how, True, True)]
         key = (*how, with_step, with_times)
         if key not in self._captured:
-            layout = self._distribution.plan(kinds, **_sizes(setup)._asdict())
+            sizes, precision = _sizes(setup), "bfloat16" if setup.precision == FP8 else setup.precision
+            # Setups of equal sizes accumulate into equal gradients, which the first of them makes in a pass of its own.
+            equal = (sizes, precision) if setup.step == "accumulated" else None
+            layout = self._distribution.plan(kinds, gradients=self._gradients.get(equal), **sizes._asdict())
             options = {
                 **self._options,
                 "backward": True,
@@ -606,7 +610,7 @@ class RankCaptures:
                 "mesh": layout.mesh,
                 "plan": layout,
                 "step": setup.step,
-                "precision": "bfloat16" if setup.precision == FP8 else setup.precision,
+                "precision": precision,
                 "checkpoint": self._distribution.kind if setup.checkpoints is True else setup.checkpoints or None,
                 "optimizer": self._optimizer if with_step else None,
             }
@@ -615,6 +619,8 @@ class RankCaptures:
                 warnings.simplefilter("ignore")  # about missing formulas, and about code that is not in a stage
                 report = estimate(self._model, inputs, **options)
             self._captured[key] = self._figures(report, layout, with_times, setup.precision == FP8)
+            if equal is not None:
+                self._gradients[equal] = layout.gradients
         return self._captured[key]
 
     def _figures(self, report: Report, layout: Any, with_times: bool, in_fp8: bool) -> Captured:
@@ -635,7 +641,7 @@ class RankCaptures:
             saved=max(_saved(memory.ledger).live()),
             seconds=fsum(seconds for _, seconds in passes),
             step_seconds=fsum(group.bound_seconds for group in steps),
-            sent=report.total_report.get("mcomm", 0),
+            sent=sum(record.cost.mcomm * record.call.times for record in report.trace if record.cost is not None),
             binds=binds,
             parameters=rank.n_params,
             expert_parameters=layout.expert_parameters,

@@ -353,13 +353,16 @@ def _record(
         run = _Pass(
             called, meta_model, args, kwargs, values, backward, loss, precision, branches, mesh is not None, has_gpu
         )
-        if backward and step in ACCUMULATING:
+        if backward and step in ACCUMULATING and not _has_gradients(meta_model):
             with (
                 WholeEnds(capture(Recorder(), is_estimate=True, keeps_indices=keeps_indices)) as mode,
                 _unsynchronized(meta_model, step),
             ):
                 kept.watch(mode.recording.logs[-1].identities)
                 run.forward_and_backward(mode, nullcontext())
+            note_gradients = getattr(plan, "note_gradients", None)  # a plan that sets them in further estimates
+            if note_gradients is not None:
+                note_gradients(meta_model)
         with WholeEnds(capture(recorder, is_estimate=True, keeps_indices=keeps_indices)) as mode:
             identities, ledger = mode.recording.logs[-1].identities, mode.recording.logs[-1].ledger
             identities.limit_inputs(tensors_of(args, kwargs))
@@ -413,6 +416,11 @@ def _parallel(
 def _unsynchronized(model: Module, step: str) -> AbstractContextManager[None]:
     module = sys.modules.get(f"{__package__}.parallel.plan")  # without it nothing is distributed
     return nullcontext() if module is None else module.unsynchronized(model, shards_too=step == "unsynchronized")
+
+
+def _has_gradients(model: Module) -> bool:
+    # A plan may set them; the copy of a model has none.
+    return any(parameter.grad is not None for parameter in model.parameters())
 
 
 def _runs(model: Module, inputs: Any) -> bool:

@@ -122,6 +122,8 @@ class Device:
         notes: remarks for users of the figures.
         calibration: the table of a calibrated device; empty if it was never calibrated.
         least_kernel_us: the duration of the shortest kernel seen on the device, in microseconds; None if unknown.
+        context_mib: the MiB that a process was seen to take before its first tensor, as its CUDA context; None if
+            unknown.
     """
 
     name: str
@@ -139,6 +141,7 @@ class Device:
     notes: tuple[str, ...] = ()
     calibration: Mapping[str, Any] = field(default_factory=dict)
     least_kernel_us: float | None = None
+    context_mib: float | None = None
 
     @property
     def checked(self) -> str:
@@ -301,6 +304,7 @@ def read_device(path: str | PathLike[str]) -> Device:
         clock_max_mhz = 1980               # the highest, not the one of the data sheet
         fast_convolution = true            # whether Winograd and FFT may save products; default: true
         least_kernel_us = 1.12             # the shortest kernel that was seen, for bound="observed"
+        context_mib = 534                  # what a process takes before its first tensor, for `costcore fit`
         unbounded = ["dram"]               # what does not bind on purpose: vector, dram; default: nothing
         [peak.matrix]                      # dense TFLOP/s at the highest clock
         bfloat16 = 1070.5
@@ -361,6 +365,7 @@ class _Reader:
             notes=self._texts(content.get("notes", []), "notes"),
             calibration=self._table(content, "calibration"),
             least_kernel_us=self._number(content, "least_kernel_us", ""),
+            context_mib=self._number(content, "context_mib", ""),
         )
 
     def _unbounded(self, content: Mapping[str, Any]) -> tuple[str, ...]:

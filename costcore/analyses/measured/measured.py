@@ -102,7 +102,7 @@ class Measured(Result):
 
     @cached_property
     def mfu(self) -> float | None:
-        """The MFU over the span: products of the forward and backward pass at the printed peak of the device.
+        """The MFU over the span: products of the forward and backward pass at the data-sheet peak of the device.
 
         Of several dtypes, each counts at its own peak. None without a device or products, or if a peak is unknown.
         """
@@ -213,7 +213,7 @@ class Measured(Result):
             note = f"most in {worst.name or 'calls outside of modules'}: {duration(worst.lost)}"
             figures.append(Figure("lost", "Lost", total.lost, "duration", note, "bound"))
         if self.mfu is not None and self.times is not None:
-            peak = f"the vendor's peak of {self.times.device.name}"
+            peak = f"the data-sheet peak of {self.times.device.name}"
             of = f"matrix products of forward and backward pass, relative to {peak}"
             figures.append(Figure("mfu", "MFU", 100 * self.mfu, "percent", of, "measured"))
         table = self.table(self._default_key, MOST_ROWS) if self._key is None else self.table(self._key, self._top)

@@ -78,12 +78,6 @@ class Times:
         trace: the run that is timed, at ``dtype``.
         groups: the groups of calls with the bound of each, in order of execution.
         missing: figures that groups need and the device file lacks; see :attr:`GroupTime.missing`.
-        whole_run: the bound from reading weights and inputs from memory once. A single group may find its weights in a
-            cache; not all groups of a run can.
-        least_seconds: the minimum time of the run, as far as it is known, by what caches can hold during it; see
-            :mod:`costcore.analyses.timing.bound`. 0 if no rate of the device is known.
-        beyond_groups: seconds by which the bound of the whole run exceeds the bounds of its groups; at least 0.
-        beyond_binds: the memory that causes this excess, by reads of weights, inputs and values evicted from caches.
         calibrated: the certainty of the calibrated time; None if the device was never calibrated.
         communications: bytes and seconds of the collectives of each group of processes. They are not part of the bound,
             because a program may compute meanwhile.
@@ -92,9 +86,6 @@ class Times:
     trace: Trace
     tf32: tuple[str, ...]
     missing: frozenset[str]
-    least_seconds: float
-    beyond_groups: float
-    beyond_binds: str
 
     def __init__(
         self,
@@ -114,17 +105,45 @@ class Times:
         self.bound_kind = bound
         self.groups: list[GroupTime] = timed(self.trace, fusion, device, tf32, bound == OBSERVED)
         self.missing = frozenset(chain.from_iterable(group.missing for group in self.groups))
-        values = [*values_of(self.trace)]
-        self.whole_run: Bound = bound_of(Work(), bytes_from_outside(values), 0, device)
-        in_groups = fsum(group.bound_seconds for group in self.groups)
-        by_residency = least_seconds(self.trace, values, self.groups, fusion, device)
-        self.least_seconds = max(in_groups, self.whole_run.seconds, by_residency)
-        self.beyond_groups = self.least_seconds - in_groups
-        self.beyond_binds = self.whole_run.binds or "dram"  # a run without inputs reads values again all the same
         self.communications: list[Communication] = communications(self.trace, links or {})
         self.calibrated: Calibrated | None = None
         if device.calibration:
             self.calibrated = estimate_groups(self.groups, self.trace, device)
+
+    @cached_property
+    def _values(self) -> list[tuple[Sequence[tuple[int, int]], Sequence[int]]]:
+        return [*values_of(self.trace)]
+
+    @cached_property
+    def whole_run(self) -> Bound:
+        """The bound from reading weights and inputs from memory once.
+
+        A single group may find its weights in a cache; not all groups of a run can.
+        """
+        return bound_of(Work(), bytes_from_outside(self._values), 0, self.device)
+
+    @cached_property
+    def _group_seconds(self) -> float:
+        return fsum(group.bound_seconds for group in self.groups)
+
+    @cached_property
+    def least_seconds(self) -> float:
+        """The minimum time of the run, as far as it is known, by what caches can hold during it.
+
+        See :mod:`costcore.analyses.timing.bound`. 0 if no rate of the device is known.
+        """
+        by_residency = least_seconds(self.trace, self._values, self.groups, self.fusion, self.device)
+        return max(self._group_seconds, self.whole_run.seconds, by_residency)
+
+    @property
+    def beyond_groups(self) -> float:
+        """Seconds by which the bound of the whole run exceeds the bounds of its groups; at least 0."""
+        return self.least_seconds - self._group_seconds
+
+    @property
+    def beyond_binds(self) -> str:
+        """The memory that causes this excess, by reads of weights, inputs and values evicted from caches."""
+        return self.whole_run.binds or "dram"  # a run without inputs reads values again all the same
 
     def __repr__(self) -> str:
         seconds = "" if self.seconds is None else f", calibrated {self.seconds:.4g} s {plus_minus(self.error)}"

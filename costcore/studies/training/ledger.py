@@ -237,7 +237,8 @@ class TrainingLedger(Result, LedgerData):
             step_seconds: measured seconds per step, for MFU and HFU, by name of the stage; or a number, if there is one
                 stage.
             base_flops: training FLOPs of the model that this run modifies.
-            mfu: the utilization of stages that were not measured; default: 0.4.
+            mfu: the utilization of stages that were not measured; default: the mean of the nearest published runs, of
+                dense models or of models with experts, else 0.4.
             price: the price of one device for an hour, in any currency.
             watts: the power of one device.
             thresholds: list thresholds of laws also if the run reaches less than a tenth of each.
@@ -318,19 +319,19 @@ def largest_step(
 
 
 USUAL_MFU = 0.4
-"""The default utilization, without a measured step or an MFU."""
+"""The default utilization, without a measured step, an MFU or published runs."""
 
 
 class Rates(NamedTuple):
     """The utilization, price and power of devices.
 
     Attributes:
-        mfu: the utilization of stages that were not measured.
+        mfu: the utilization of stages that were not measured; None for that of published runs.
         price: the price of one device for an hour, in any currency; None if unknown.
         watts: the power of one device; None if unknown.
     """
 
-    mfu: float = USUAL_MFU
+    mfu: float | None = None
     price: float | None = None
     watts: float | None = None
 
@@ -386,11 +387,12 @@ def answer_of(
     published = None if step_seconds else _published(ledger)
     if published is not None:
         tables.insert(3, nearest_runs(published))
+    mfu = rates.mfu or (USUAL_MFU if published is None else published.middle)
     found = crossings(ledger.counts, base_flops)
     if all_thresholds or _is_near(found, max(ledger.counts.values()) + (base_flops or 0)):
         tables.append(_thresholds(found, base_flops))
-    figures = [*_figures(ledger, step_seconds, rates, published), *_published_figures(ledger, published, rates)]
-    return Content(title, figures, tables, [*_remarks(ledger), *_off_published(published, rates)])
+    figures = [*_figures(ledger, step_seconds, rates, mfu, published), *_published_figures(ledger, published, rates)]
+    return Content(title, figures, tables, [*_remarks(ledger), *_off_published(published, mfu)])
 
 
 def answered(
@@ -407,7 +409,7 @@ def answered(
     base = None if base_flops is None else whole(base_flops, "base_flops")
     if not (mfu is price is watts is None):
         ledger.known_peak()
-    rates = Rates(USUAL_MFU if mfu is None else mfu, price, watts).checked()
+    rates = Rates(mfu, price, watts).checked()
     return StaticResult(answer_of(ledger, base, ledger.seconds_by_stage(step_seconds), rates, thresholds))
 
 
@@ -422,7 +424,7 @@ def flops(amount: float) -> str:
 
 
 def _figures(
-    ledger: LedgerData, step_seconds: Mapping[str, float], rates: Rates, published: Expected | None
+    ledger: LedgerData, step_seconds: Mapping[str, float], rates: Rates, mfu: float, published: Expected | None
 ) -> Iterator[Figure]:
     yield _figure("model_flops", "Model FLOPs", ledger.model_flops)
     yield _figure("hardware_flops", "Hardware FLOPs", ledger.hardware_flops)
@@ -444,11 +446,10 @@ def _figures(
             for (name, share), of in zip(shares.items(), ("model", "hardware"), strict=True):
                 shown = Formatted(share, f"{100 * share:.1f} %")
                 yield Figure(name, name.upper(), shown, "ratio", f"of {of} FLOPs", "measured")
-        days = ledger.days(rates.mfu, step_seconds)
-        of_peak = f"{ledger.dtype}, dense{', printed' * (ledger.device is not None)}"
+        days = ledger.days(mfu, step_seconds)
+        of_peak = f"{ledger.dtype}, dense{', data sheet' * (ledger.device is not None)}"
         on = f"on {ledger.devices:,} x {ledger.peak / 1e12:,.1f} TFLOP/s ({of_peak})"
-        far = _side(published, rates)
-        because = f"{_at(ledger, step_seconds, rates)}{f', {far} published runs,' if far else ''} {on}"
+        because = f"{_at(ledger, step_seconds, _utilization(rates, mfu, published))} {on}"
         yield Figure("days", "Time", Formatted(days, _in_days(days)), "ratio", because)
         hours = 24 * days * ledger.devices
         yield Figure("device_hours", "Devices", Formatted(hours, f"{hours:,.2f} {ledger.device_hours_name}"), "ratio")
@@ -465,14 +466,21 @@ def _published(ledger: LedgerData) -> Expected | None:
     if len(ledger.stages) != 1 or ledger.device is None:
         return None
     setup = setup_of(ledger.stages[0].step, find_device(ledger.device).name, ledger.devices, ledger.dtype)
-    return None if setup is None else expected(setup)
+    if setup is None:
+        return None
+    # Published runs count all pairs.
+    found, share = expected(setup), ledger.model_flops / ledger.model_flops_with("all")
+    return found._replace(low=share * found.low, middle=share * found.middle, high=share * found.high)
 
 
 def _published_figures(ledger: LedgerData, found: Expected | None, rates: Rates) -> Iterator[Figure]:
     if found is None:
         return
     shown = f"{100 * found.low:.0f} to {100 * found.high:.0f} % MFU"
-    because = f"from the {NEAREST} nearest; leave-one-out, such a range contains {INSIDE:.0%} of published runs"
+    counted = "" if ledger.pairs == "all" else f", with {ledger.pairs} pairs"
+    because = (
+        f"from the {NEAREST} nearest{counted}; leave-one-out, such a range contains {INSIDE:.0%} of published runs"
+    )
     yield Figure("published_mfu", "Published runs", Formatted(found.middle, shown), "ratio", because, "calibrated")
     slow, middle, fast = (ledger.days(share, {}) for share in (found.low, found.middle, found.high))
     shown = _in_days(fast, slow)
@@ -485,17 +493,26 @@ def _published_figures(ledger: LedgerData, found: Expected | None, rates: Rates)
         yield Figure(f"published_{name}", title, Formatted(usual, f"{least:,.2f} to {most:,.2f}{unit}"), "ratio")
 
 
-def _side(found: Expected | None, rates: Rates) -> str:
-    if found is None or found.low <= rates.mfu <= found.high:
+def _utilization(rates: Rates, mfu: float, found: Expected | None) -> str:
+    share = f"{100 * mfu:.0f} % MFU"
+    if rates.mfu is None and found is not None:
+        kind = "models with experts" if found.nearest[0][0].setup.has_experts else "dense models"
+        return f"{share}, the mean of the nearest published runs of {kind},"
+    side = _side(found, mfu)
+    return f"{share}, {side} published runs," if side else share if rates.mfu else f"{share}, an assumption,"
+
+
+def _side(found: Expected | None, mfu: float) -> str:
+    if found is None or found.low <= mfu <= found.high:
         return ""
-    return "above" if rates.mfu > found.high else "below"
+    return "above" if mfu > found.high else "below"
 
 
-def _off_published(found: Expected | None, rates: Rates) -> Iterator[str]:
-    if found is not None and (side := _side(found, rates)):
+def _off_published(found: Expected | None, mfu: float) -> Iterator[str]:
+    if found is not None and (side := _side(found, mfu)):
         reached = f"{100 * found.low:.0f} to {100 * found.high:.0f} %"
         yield (
-            f"{100 * rates.mfu:.0f} % MFU is {side} the {reached} of the nearest published runs: "
+            f"{100 * mfu:.0f} % MFU is {side} the {reached} of the nearest published runs: "
             f"their mean is --mfu {100 * found.middle:.0f}%"
         )
 
@@ -513,12 +530,12 @@ def _unit(ledger: LedgerData) -> str:
     return ledger.stages[0].step.unit if ledger.stages else "token"
 
 
-def _at(ledger: LedgerData, step_seconds: Mapping[str, float], rates: Rates) -> str:
-    usual = f"at {100 * rates.mfu:.0f} % MFU"
+def _at(ledger: LedgerData, step_seconds: Mapping[str, float], utilization: str) -> str:
+    usual = f"at {utilization}"
     left = [stage.name for stage in ledger.stages if stage.name not in step_seconds]
     if not left:
         return "of measured steps"
-    return f"of measured steps, {', '.join(left)} {usual}," if step_seconds else usual
+    return f"of measured steps, {', '.join(left)} {usual.rstrip(',')}," if step_seconds else usual
 
 
 def _stages(ledger: LedgerData) -> Table:

@@ -718,13 +718,24 @@ def setup_of(step: Step, device: str, devices: int, dtype: str) -> RunSetup | No
 def expected(setup: RunSetup, runs: Sequence[PublishedRun] | None = None) -> Expected:
     """Return the MFU to expect of a run from those nearest to it.
 
-    The range covers the spread of the nearest runs and 7 %, and grows with their distance.
+    Dense models are compared with dense ones, and models with experts with their like. The range covers the spread of
+    the nearest runs and 7 %, and grows with their distance.
 
     Args:
         setup: the run.
         runs: the runs to compare it with; default: all published ones.
     """
-    pairs = ((run, distance(setup, run.setup)) for run in (published_runs() if runs is None else runs))
+    return _of_published(setup) if runs is None else _of_runs(setup, runs)
+
+
+@cache
+def _of_published(setup: RunSetup) -> Expected:
+    return _of_runs(setup, published_runs())
+
+
+def _of_runs(setup: RunSetup, known: Sequence[PublishedRun]) -> Expected:
+    alike = [run for run in known if run.setup.has_experts == setup.has_experts]
+    pairs = ((run, distance(setup, run.setup)) for run in (alike if len(alike) >= NEAREST else known))
     nearest = sorted(pairs, key=lambda pair: pair[1])[:NEAREST]
     weights = [1 / (0.3 + far) for _, far in nearest]
     middle = sum(w * log(run.mfu) for w, (run, _) in zip(weights, nearest, strict=True)) / sum(weights)

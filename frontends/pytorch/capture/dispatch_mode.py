@@ -781,7 +781,9 @@ def _pause_in(
     @wraps(original)
     def unrecorded(*args: Any, **kwargs: Any) -> Any:
         mode = active_mode()
-        with nullcontext() if mode is None else mode.paused:
+        if mode is None:
+            return original(*args, **kwargs)
+        with mode.paused, mode.ledgers.paused():
             return original(*args, **kwargs)
 
     replace(stack, owner, name, unrecorded)

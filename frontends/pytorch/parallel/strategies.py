@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -122,6 +122,54 @@ def tensor_styles(model: Module) -> dict[str, Any]:
     return {name: styles[style]() for name, style in kept.items()}
 
 
+Place: TypeAlias = "tuple[int, str]"
+"""The kind of a block and the name of a parameter in it; -1 and the whole name outside of blocks."""
+
+
+class Gradient(NamedTuple):
+    """The memory of a gradient in one process.
+
+    Attributes:
+        storage: the same number for gradients that share a storage.
+        nbytes: the bytes of the storage.
+        dtype: the dtype.
+        shape, strides, offset: of the local part in the storage.
+        placements: how it is distributed; None for a plain tensor.
+        whole: its shape and strides if it is distributed.
+    """
+
+    storage: int
+    nbytes: int
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    placements: Any
+    whole: tuple[Any, Any] | None
+
+    @classmethod
+    def of(cls, gradient: Any) -> Gradient:
+        """Return the memory of a gradient."""
+        placements = getattr(gradient, "placements", None)
+        local = gradient if placements is None else gradient.to_local()
+        storage = local.untyped_storage()
+        memory = storage._cdata, storage.nbytes(), local.dtype
+        layout = tuple(local.shape), local.stride(), local.storage_offset()
+        return cls(*memory, *layout, placements, None if placements is None else (gradient.shape, gradient.stride()))
+
+    def on(self, storage: Any, parameter: Any) -> Any:
+        """Return a gradient of a parameter with equal memory."""
+        local = torch.empty(0, dtype=self.dtype, device=storage.device)
+        local.set_(storage, self.offset, self.shape, self.strides)
+        if self.whole is None:
+            return local
+        from torch.distributed.tensor import DTensor
+
+        shape, strides = self.whole
+        mesh = parameter.device_mesh
+        return DTensor.from_local(local, mesh, self.placements, run_check=False, shape=shape, stride=strides)
+
+
 class Layout:
     """A plan that distributes a model, or some of its blocks, over a mesh.
 
@@ -134,18 +182,30 @@ class Layout:
         tp: number of processes that share every block.
         cp: number of processes that share every sequence.
         ep: number of processes that divide the experts.
+        gradients: the gradients that parameters begin with, the attribute of an earlier plan; default: none.
 
     Attributes:
         mesh: the sizes of the mesh.
         expert_parameters: elements of the experts' parameters in one process, once the plan was applied.
         blocks: paths of the model's blocks, once the plan was applied.
+        gradients: the gradients that a micro-batch accumulates into, for further plans of the same sizes.
     """
 
     mesh: dict[str, int]
     expert_parameters: int
+    gradients: dict[Place, Gradient]
 
-    def __init__(self, kinds: Sequence[int] | None, fsdp: int = 1, tp: int = 1, cp: int = 1, ep: int = 1) -> None:
+    def __init__(
+        self,
+        kinds: Sequence[int] | None,
+        fsdp: int = 1,
+        tp: int = 1,
+        cp: int = 1,
+        ep: int = 1,
+        gradients: Mapping[Place, Gradient] | None = None,
+    ) -> None:
         self._kinds = kinds
+        self.gradients = {**(gradients or {})}
         self._shards = fsdp > 1
         self._cp = cp
         self._ep = ep
@@ -164,6 +224,38 @@ class Layout:
         Raises:
             CostError: if the model cannot be divided in this way.
         """
+        made = self._distributed(model, mesh)
+        self._set_gradients(made)
+        return made
+
+    def note_gradients(self, model: Module) -> None:
+        """Register the gradients after an earlier micro-batch in :attr:`gradients`."""
+        for name, parameter in model.named_parameters():
+            if parameter.grad is not None:
+                self.gradients[self._place_of(name)[0]] = Gradient.of(parameter.grad)
+
+    def _set_gradients(self, model: Module) -> None:
+        known = {kind for kind, _ in self.gradients}
+        if self._kinds is None or not {*self._kinds} <= known:
+            return
+        storages: dict[Any, Any] = {}
+        for name, parameter in model.named_parameters():
+            place, block = self._place_of(name)
+            if (gradient := self.gradients.get(place)) is not None:
+                shared = block, gradient.storage
+                if shared not in storages:
+                    made = torch.empty(gradient.nbytes, dtype=torch.uint8, device=parameter.device)
+                    storages[shared] = made.untyped_storage()
+                parameter.grad = gradient.on(storages[shared], parameter)
+
+    def _place_of(self, name: str) -> tuple[Place, int]:
+        # Parameters of blocks of a kind have equal places; the number is that of the block.
+        for i, block in enumerate(self.blocks):
+            if name.startswith(f"{block}."):
+                return (self._kinds[i] if self._kinds else 0, name[len(block) :]), i
+        return (-1, name), -1
+
+    def _distributed(self, model: Module, mesh: Any) -> Module:
         found = repeated(model)
         blocks = found.blocks if self._kinds is None else _leave(found, self._kinds)
         self.blocks = [name for name, module in model.named_modules() if any(module is block for block in blocks)]
@@ -245,9 +337,11 @@ class Distribution:
         self.width = bool(getattr(model, "tp_plan", None))
         self.experts = min((int(each.num_experts) for each in experts_of(model).values()), default=0)
 
-    def plan(self, kinds: Sequence[int] | None, **sizes: int) -> Layout:
+    def plan(
+        self, kinds: Sequence[int] | None, gradients: Mapping[Place, Gradient] | None = None, **sizes: int
+    ) -> Layout:
         """Return the plan for :func:`costcore.estimate`, with the arguments of :class:`Layout`."""
-        return Layout(kinds, **sizes)
+        return Layout(kinds, **sizes, gradients=gradients)
 
 
 def named_plan(name: str) -> Callable[[Module, Any], Module]:

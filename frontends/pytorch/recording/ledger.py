@@ -554,11 +554,13 @@ class LiveMemory:
 
     def find_resized(self) -> None:
         """Register storages that changed their size again, which no dispatch mode sees."""
-        for watch in [*self.resized]:
+        # Of hundreds of storages, rarely one has changed.
+        changed = [each for each in self.resized if (now := each()) is None or now.nbytes() != each.nbytes]
+        for watch in changed:
             storage = watch()
             if storage is None:
                 self.resized.remove(watch)
-            elif storage.nbytes() != watch.nbytes:
+            else:
                 self.resize(watch, storage.nbytes())
 
     def resize(self, watch: Watch, nbytes: int) -> None:

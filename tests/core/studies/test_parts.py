@@ -202,6 +202,8 @@ def test_the_terms_of_a_limit():
         "1 GiB - context 24 MiB - workspace 953.7 MiB = 46.33 MiB for tensors, fragmentation 25 %"
     )
     assert make_limit("1 GiB").describe().startswith("1 GiB - context 500 MiB (assumed) - workspace 0 B")
+    measured = make_limit("1 GiB", "534 MiB", context_of="h100-sxm5-80gb").describe()
+    assert measured.startswith("1 GiB - context 534 MiB (measured on h100-sxm5-80gb) - workspace 0 B")
 
 
 def test_a_decimal_share_is_exact():

@@ -31,11 +31,28 @@ def test_a_calibrated_device_has_the_figures_of_the_one_without(name):
     bare = find_device(name.removesuffix("-traces"))
     assert device.name == name and device.vendor == bare.vendor
     assert device.calibration and not bare.calibration
-    for what in ("kind", "units", "clock_max_mhz", "peak", "memory", "fast_convolution", "least_kernel_us"):
+    for what in (
+        "kind",
+        "units",
+        "clock_max_mhz",
+        "peak",
+        "memory",
+        "fast_convolution",
+        "least_kernel_us",
+        "context_mib",
+    ):
         assert getattr(device, what) == getattr(bare, what)
     added = [source for source in device.sources if source not in bare.sources]
     assert [source.url for source in added] == ["https://github.com/AMD-AGI/TraceLens"]
     assert any("of each" in note for note in device.notes), "the errors of runs that were left out"
+
+
+def test_a_context_has_a_source():
+    seen = {name: device for name, device in DEVICES.items() if device.context_mib is not None}
+    assert {"a100-sxm4-80gb", "b200-sxm-180gb", "h100-sxm5-80gb", "h200-sxm-141gb"} <= seen.keys()
+    for device in seen.values():
+        (states,) = (each.states for each in device.sources if each.states.startswith("context of a process"))
+        assert f"{device.context_mib} MiB" in states
 
 
 CHECKABLE = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,23 @@ def test_anything_else_is_refused(target, message):
 def test_types(target):
     with pytest.raises(TypeError, match="target must be"):
         target_of(target)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("h100", "context 534 MiB (measured on h100-sxm5-80gb)"),
+        ("l4", "context 500 MiB (assumed)"),
+    ],
+)
+def test_the_context_of_a_device(target, said):
+    """That of its file, else the assumed one for a GPU."""
+    out = io.StringIO()
+    fit(MODEL, None, target).show(out)
+    assert said in out.getvalue()
+
+
+def test_a_given_context_is_not_measured():
+    out = io.StringIO()
+    fit(MODEL, None, "h100", context="300 MiB").show(out)
+    assert "context 300 MiB - workspace" in out.getvalue()

@@ -108,10 +108,28 @@ def test_price_and_energy_at_the_utilization_of_published_runs(mfu, far):
         hours = 24 * 64 * days
         assert float(price.replace(",", "")) == pytest.approx(2 * hours, rel=0.01)
         assert float(kwh.replace(",", "")) == pytest.approx(0.7 * hours, rel=0.01)
-    share = f"at {100 * (mfu or 0.4):.0f} % MFU{f', {far} published runs,' if far else ''}"
-    assert f"{share} on 64 x 989.4 TFLOP/s (bfloat16, dense, printed)" in text
+    on = "on 64 x 989.4 TFLOP/s (bfloat16, dense, data sheet)"
+    if mfu is None:
+        low, high = map(int, re.search(r"Published runs (\d+) to (\d+) % MFU", text).groups())
+        mean = f"% MFU, the mean of the nearest published runs of dense models, {on}"
+        assert low < int(re.search(rf"at (\d+) {re.escape(mean)}", text)[1]) < high
+    else:
+        assert f"at {100 * mfu:.0f} % MFU, {far} published runs, {on}" in text
     assert ("of the nearest published runs: their mean is --mfu" in text) == bool(far)
     assert "the peak of its data sheet, as in papers on MFU; bounds of time use 1,070.5 TFLOP/s" in text
+
+
+def test_published_runs_count_all_pairs():
+    """The same step takes as long at their utilization, whatever pairs the ledger counts."""
+    shown = []
+    for pairs in ("all", "causal"):
+        ledger = TrainingLedger(devices=64, device="h100", pairs=pairs)
+        ledger.add("training", toy_step(), tokens=10**20)
+        out = io.StringIO()
+        ledger.show(out)
+        shown.append(re.search(r"Time +([\d,.]+) days", out.getvalue())[1])
+        assert ("nearest, with causal pairs;" in out.getvalue()) == (pairs == "causal")
+    assert shown[0] == shown[1]
 
 
 def test_utilization_needs_a_device_and_a_stage():
@@ -143,7 +161,7 @@ def test_stages_that_were_measured_take_as_long_as_measured():
     assert ledger.days(0.4, {"first": 10, "second": 0.1}) == pytest.approx(1 + 345_600 / 86_400)
     out = io.StringIO()
     ledger.show(out, step_seconds={"first": 10})
-    assert "2.00 days  of measured steps, second at 40 % MFU, on 1 x 0.0 TFLOP/s" in out.getvalue()
+    assert "2.00 days  of measured steps, second at 40 % MFU, an assumption, on 1 x 0.0 TFLOP/s" in out.getvalue()
 
 
 def test_a_report_of_an_inference_is_not_a_training_step():
@@ -268,7 +286,7 @@ def test_figures_of_a_device_need_one():
             ledger.show(io.StringIO(), **given)
     out = io.StringIO()
     TrainingLedger(STEP, peak=1e12).show(out)
-    assert "at 40 % MFU on 1 x 1.0 TFLOP/s" in out.getvalue() and "device-hours" in out.getvalue()
+    assert "at 40 % MFU, an assumption, on 1 x 1.0 TFLOP/s" in out.getvalue() and "device-hours" in out.getvalue()
     assert "GPU-hours" in shown(TrainingLedger(STEP, device="l4"))
     assert "device-hours" in shown(TrainingLedger(STEP, device="tpu-v4"))
 

@@ -67,6 +67,15 @@ def test_distance(other, far):
     assert distance(LLAMA, LLAMA._replace(**other)) == pytest.approx(far)
 
 
+@pytest.mark.parametrize("device", ["h100", "a100"])
+def test_models_with_experts_are_compared_with_their_like(device):
+    """They run at half of the utilization of dense models; no run with experts is of an A100."""
+    mixtral = RunSetup(46_702_792_704, 12_879_425_536, 4096, device, 64, "bf16")
+    found = expected(mixtral)
+    assert all(run.setup.has_experts for run, _ in found.nearest)
+    assert found.middle < 0.25 < expected(mixtral._replace(parameters=mixtral.active)).middle
+
+
 def test_the_range_is_that_of_the_nearest_runs():
     found = expected(LLAMA)
     assert found.low < found.middle < found.high

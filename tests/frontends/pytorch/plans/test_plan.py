@@ -59,6 +59,41 @@ def test_memory_is_that_of_a_capture_of_all_blocks(net, found):
     assert compared > 10
 
 
+@pytest.mark.parametrize("sizes", [{}, {"fsdp": 4}, {"tp": 2}, {"fsdp": 2, "tp": 2}], ids=str)
+def test_gradients_of_another_capture_save_a_pass(sizes):
+    """A capture that begins with them equals one that makes them in a pass of its own, whatever the batch and depth."""
+    small = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "vocab_size": 128}
+    with torch.device("meta"):
+        llama = LlamaForCausalLM(LlamaConfig(**small, num_hidden_layers=4, use_cache=False))
+    distribution = ability(specs()["pytorch"], "distribution")(llama)
+
+    def captured(depth, batch, gradients=None):
+        layout = distribution.plan((0,) * depth, gradients, **sizes)
+        how = {"mesh": layout.mesh, "plan": layout, "step": "accumulated", "precision": "bfloat16"}
+        report = estimate(llama, {"input_ids": ((batch, 32), "int64")}, memory=True, optimizer="adamw", **how)
+        return layout.gradients, report
+
+    known, _ = captured(3, 1)
+    assert len(known) == 9 + 3  # of a block; embedding, norm and head
+    for depth, batch in ((3, 2), (4, 1)):
+        (_, reused), (_, alone) = captured(depth, batch, known), captured(depth, batch)
+        assert reused.memory.ledger.live() == alone.memory.ledger.live()
+        assert reused.memory.ledger.live("gradient") == alone.memory.ledger.live("gradient")
+        for figure in ("flops", "mread", "mwrite", "mcomm"):
+            assert reused.total_report.get(figure) == alone.total_report.get(figure)
+
+
+def test_the_first_capture_allocates_as_later_ones():
+    """DTensor infers shapes of a new operator on whole tensors that no device holds."""
+    small = {"hidden_size": 88, "intermediate_size": 104, "num_attention_heads": 4, "vocab_size": 136}
+    with torch.device("meta"):
+        llama = LlamaForCausalLM(LlamaConfig(**small, num_hidden_layers=1, use_cache=False))
+    layout = ability(specs()["pytorch"], "distribution")(llama).plan(None, tp=2)
+    how = {"memory": True, "backward": True, "mesh": layout.mesh, "plan": layout}
+    first, second = (estimate(llama, {"input_ids": ((1, 24), "int64")}, **how).memory.ledger.live() for _ in range(2))
+    assert first == second
+
+
 def test_plans_that_fit_come_first_and_all_are_listed(found):
     times = [each.seconds * (1 + each.bubble) for each in found.plans]
     assert times == sorted(times)
