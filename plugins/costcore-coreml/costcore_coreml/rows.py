@@ -287,6 +287,8 @@ def _recurrent(native: str, state: bool = False) -> Row:
         "w2": operand("weight_ih_back"),
         "w3": operand("weight_hh_back"),
         "b1": operand("bias_back"),
+        "w4": operand("peephole"),
+        "w5": operand("peephole_back"),
     }
     return Row(
         f"coreml::{native}",
@@ -297,6 +299,7 @@ def _recurrent(native: str, state: bool = False) -> Row:
             "layers": lambda a: 1,
             "bidirectional": lambda a: number(a, "direction") == "bidirectional",
             **({"reset_after": setting("reset_after", False)} if native == "gru" else {}),
+            **({"peephole": lambda a: "peephole" in a or None} if native == "lstm" else {}),
         },
     )
 
