@@ -335,9 +335,15 @@ def _activation(layer: Layer) -> tuple[str, Operands]:
     if not field:
         raise CostError("an activation is of an unsupported kind")
     p = layer.parameters.one(field)
-    if field == 25:
-        slopes = p.one(1)
-        return "prelu", {"x": layer.inputs[:1], "alpha": _weight(slopes, slopes.size(1) // 4 or slopes.size(2) // 2)}
+    if field in (25, 71):
+        names = ("alpha",) if field == 25 else ("alpha", "beta")
+        return ACTIVATIONS[field], {
+            "x": layer.inputs[:1],
+            **{
+                name: _weight(w := p.one(number), w.size(1) // 4 or w.size(2) // 2)
+                for number, name in enumerate(names, 1)
+            },
+        }
     alpha = p.floats(1)[:1]
     return ACTIVATIONS[field], {"x": layer.inputs[:1], **({"alpha": [_constant(alpha)]} if alpha else {})}
 

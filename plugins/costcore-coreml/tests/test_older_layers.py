@@ -7,9 +7,9 @@ FLOPs (a fused multiply-add is one) and learned parameters.
 import struct
 
 import pytest
-from program import feature, number, part, saved, varint
+from program import TYPES, Op, V, feature, model, number, part, saved, varint
 
-from costcore import estimate
+from costcore import CostError, estimate
 
 MAP = (2, 3, 4, 4)
 """96 elements."""
@@ -51,6 +51,21 @@ BINARY = [
     *((875, "maximum", 1), (880, "add", 1), (885, "pow", 1), (890, "div", 1), (900, "mul", 1), (905, "sub", 1)),
     *((815, "equal", 1), (820, "not_equal", 1), (825, "less", 1), (827, "less_equal", 1), (830, "greater", 1)),
     *((832, "greater_equal", 1), (840, "logical_or", 1), (845, "logical_xor", 1), (855, "logical_and", 1)),
+]
+
+ACTIVATIONS = [
+    *((5, one(1, 2.0) + one(2, 1.0), "scale_and_shift"), (10, b"", "relu"), (15, one(1, 0.1), "leaky_relu")),
+    *((20, one(1, 0.5), "threshold"), (30, b"", "tanh"), (31, one(1, 2.0), "scaled_tanh")),
+    *((40, b"", "sigmoid"), (41, one(1, 0.2), "hard_sigmoid"), (50, one(1, 1.0), "elu"), (60, b"", "softsign")),
+    (70, b"", "softplus"),
+]
+
+AXES = enumerate([(2, 1, 1, 1), (2, 3, 1, 1), (2, 1, 4, 4), (2, 3, 1, 4), (2, 3, 4, 1)])
+"""Channels, rows and columns; rows and columns; channels; rows; columns."""
+
+REDUCTIONS = [
+    *((0, "reduce_sum"), (1, "reduce_mean"), (2, "reduce_prod"), (3, "reduce_log_sum"), (4, "reduce_sum_square")),
+    *((5, "reduce_l1"), (6, "reduce_l2"), (7, "reduce_max"), (8, "reduce_min"), (9, "argmax")),
 ]
 
 CONV = number(1, 6) + number(2, 3) + sizes(20, 3, 3)
@@ -276,6 +291,37 @@ ROWS = [
         0,
     ),
     ("globalPooling3d", 1466, b"", [(1, 2, 4, 4, 4)], ["reduce_max"], (1, 2, 1, 1, 1), 2 * 63, 0),
+    (
+        "convolution",
+        100,
+        CONV + sizes(40, 2, 1) + part(50) + weights(90),
+        [(1, 3, 7, 7)],
+        ["conv"],
+        (1, 6, 3, 5),
+        None,
+        162,
+    ),
+    *(("activation", 130, part(field, content), [MAP], [op], MAP, None, 0) for field, content, op in ACTIVATIONS),
+    ("activation", 130, part(25, part(1, floats(1, 0.1, 0.2, 0.3))), [MAP], ["prelu"], MAP, None, 3),
+    (
+        "activation",
+        130,
+        part(71, part(1, floats(1, 0.1, 0.2, 0.3)) + part(2, floats(1, 0.1))),
+        [MAP],
+        ["parametric_softplus"],
+        MAP,
+        None,
+        4,
+    ),
+    *(("reduce", 280, number(3, axis), [MAP], ["reduce_sum"], shape, None, 0) for axis, shape in AXES),
+    *(("reduce", 280, number(1, kind) + number(3, 4), [MAP], [op], (2, 3, 4, 1), None, 0) for kind, op in REDUCTIONS),
+    ("rangeStatic", 635, one(1, 7.0) + one(2, 1.0) + one(3, 2.0), [], ["constant"], (3,), None, 0),
+    ("rangeStatic", 635, one(1, 7.0), [], ["constant"], (7,), None, 0),
+    ("fillStatic", 1085, one(1, 1.0) + sizes(2, 2, 5), [], ["constant"], (2, 5), None, 0),
+    ("randomNormalStatic", 1175, sizes(4, 2, 5), [], ["random"], (2, 5), None, 0),
+    ("randomUniformStatic", 1195, sizes(4, 2, 5), [], ["random"], (2, 5), None, 0),
+    ("randomBernoulliStatic", 1215, sizes(3, 2, 5), [], ["random"], (2, 5), None, 0),
+    ("categoricalDistribution", 1230, number(2, 3), [(2, 5)], ["multinomial"], (2, 3), None, 0),
     # 5 steps of 4 units: 4 x (3 + 4) products; 3 sigmoids of 4 operations and 2 tanh; f c (mul), + i g (fma),
     # o tanh(c) (mul); and 3 peepholes
     (
@@ -305,7 +351,8 @@ def network(shapes, field, parameters, results):
     """Return a network of one layer with several inputs of exact ranks."""
     names = [f"x{i}" for i in range(len(shapes))]
     layer = part(1, "layer") + b"".join(part(2, name) for name in names) + b"".join(part(3, name) for name in results)
-    described = b"".join(part(1, feature(name, shape)) for name, shape in zip(names, shapes, strict=True))
+    inputs = zip(names or ["unused"], shapes or [(1,)], strict=True)
+    described = b"".join(part(1, feature(name, shape)) for name, shape in inputs)
     body = part(1, layer + part(field, parameters))
     return saved(number(1, 4) + part(2, described + part(10, part(1, results[0]))) + part(500, body, number(5, 1)))
 
@@ -324,3 +371,32 @@ def test_a_layer_is_read_by_the_numbers_of_the_format(field, parameters, shapes,
     assert shape is None or rows[-1]["output_shapes"][0] == shape
     assert flops is None or report.total_report["flops"] == flops
     assert report.total_report["n_params"] == n_params
+
+
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [
+        *((300, "generalized linear model"), (401, "support vector machine"), (302, "ensemble of trees")),
+        *((304, "Bayesian probit regressor"), (404, "nearest neighbors"), (501, "recommender of similar items")),
+        *((555, "custom model"), (556, "linked model"), (560, "class confidence thresholding"), (601, "imputer")),
+        *((2000, "text classifier"), (2001, "word tagger"), (2002, "vision feature print")),
+    ],
+)
+def test_other_kinds_of_models_are_named(field, name):
+    described = part(2, part(1, feature("x", (1,))), part(10, part(1, "y")))
+    with pytest.raises(CostError, match=name):
+        estimate(saved(number(1, 4) + described + part(field)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "bits"),
+    [
+        *((1, 8), (10, 16), (11, 32), (12, 64), (13, 16), (21, 8), (22, 16), (23, 32), (24, 64), (25, 4), (31, 8)),
+        *((32, 16), (33, 32), (34, 64), (35, 4), (36, 2), (37, 1), (38, 6), (39, 3), (40, 8), (41, 8)),
+    ],
+)
+def test_types_of_elements_have_their_size(kind, bits, monkeypatch):
+    """Numbers of ``DataType`` in MIL.proto; 64 elements are read and written."""
+    monkeypatch.setitem(TYPES, "any", kind)
+    report = estimate(model({"x": V((8, 8), "any")}, Op("reverse", {"x": "%x"}, {"y": V((8, 8), "any")})))
+    assert report.total_report["mwrite"] == 8 * bits
