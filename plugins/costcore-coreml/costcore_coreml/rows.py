@@ -286,7 +286,7 @@ def _recurrent(native: str, state: bool = False) -> Row:
         "b0": operand("bias"),
         "w2": operand("weight_ih_back"),
         "w3": operand("weight_hh_back"),
-        "b1": operand("bias_back"),
+        "b1": operand("input_bias" if native == "gru" else "bias_back"),
         "w4": operand("peephole"),
         "w5": operand("peephole_back"),
     }
@@ -377,7 +377,7 @@ ROWS: tuple[Row, ...] = (
     row(
         "crop_resize",
         "crop_and_resize",
-        {**X, "rois": operand("boxes"), "indices": operand("box_indices")},
+        {**X, "rois": lambda a: a.get("roi", a.get("boxes")), "indices": operand("box_indices")},
         mode=LINEAR,
     ),
     row("resample", "grid_sample", {**X, "grid": operand("coordinates")}, mode=LINEAR),

@@ -289,9 +289,10 @@ def _slid(a: Arguments) -> Shape:
 
 
 def _box_resized(a: Arguments) -> Shape:
-    boxes = a["boxes"].shape
+    boxes = a["roi" if "roi" in a else "boxes"].shape
     sides = number(a, "target_height", 1), number(a, "target_width", 1)
-    count = boxes[:1] if len(boxes) == 2 else (boxes[0], *a["x"].shape[:1])
+    # boxes ``[N, 1, 5, 1, 1]`` begin with the index of their image, ``[N, 1, 4, 1, 1]`` are cut from every image
+    count = boxes[:1] if len(boxes) == 2 else (boxes[0], a["x"].shape[0] if len(boxes) > 2 and boxes[2] == 4 else 1)
     return (*count, a["x"].shape[-3], *sides)
 
 

@@ -1,5 +1,7 @@
 """Sizes that a program leaves open follow from operands, as coremltools 9.0 infers them. Worked out by hand."""
 
+from math import prod
+
 import pytest
 from program import Op, V, model
 
@@ -98,6 +100,13 @@ SHAPES = [
     ("space_to_depth", {"x": V((None, 3, 4, 6)), "block_size": 2}, [(6, 12, 2, 3)]),
     ("broadcast_to", {"x": V((None, 1, 9)), "shape": (6, 8, 9)}, [(6, 8, 9)]),
     ("crop", {"crop_height": (1, 2), "crop_width": (0, 3)}, [(6, 3, 5, 6)]),
+    ("crop_resize", {"roi": V((5, 1, 4, 1, 1)), "target_height": 2, "target_width": 7}, [(5, 6, 3, 2, 7)]),
+    ("crop_resize", {"roi": V((5, 1, 5, 1, 1)), "target_height": 2, "target_width": 7}, [(5, 1, 3, 2, 7)]),
+    (
+        "crop_resize",
+        {"boxes": V((5, 4)), "box_indices": V((5,), "int32"), "target_height": 2, "target_width": 7},
+        [(5, 3, 2, 7)],
+    ),
     ("crop_like", {"reference": V((1, 1, 4, 5))}, [(6, 3, 4, 5)]),
     ("einsum", {"x": None, "values": ["%p", "%q"], "equation": "nabc,ncd->nabd"}, [(6, 2, 4, 7)]),
     ("one_hot", {"x": None, "indices": V((None,), "int32"), "one_hot_vector_size": 7}, [(6, 7)]),
@@ -197,6 +206,8 @@ def test_a_shape_is_computed_from_sizes():
     assert sizes(report)[-1] == (36, 3, 12)
 
 
+GRU = [(6, 2, 4), (2, 4)]
+
 LSTM = {"weight_ih": V((16, 3), stored=True), "weight_hh": V((16, 4), stored=True)}
 
 
@@ -216,6 +227,7 @@ LSTM = {"weight_ih": V((16, 3), stored=True), "weight_hh": V((16, 4), stored=Tru
             [(6, 2, 8), (2, 8), (2, 8)],
         ),
         ("gru", {"output_sequence": True}, [(6, 2, 4), (2, 4)]),
+        ("gru", {"output_sequence": True, "bias": V((12,), stored=True), "input_bias": V((12,), stored=True)}, GRU),
     ],
 )
 def test_steps_of_recurrent_layers(kind, options, expected):
@@ -227,3 +239,5 @@ def test_steps_of_recurrent_layers(kind, options, expected):
     operands = {**{name: f"%{name}" for name in given}, **LSTM, **options}
     report = estimate(model(given, Op(kind, operands, results)), dims={"x_0": 6})
     assert sizes(report) == expected
+    stored = [value for value in operands.values() if isinstance(value, V)]
+    assert report.total_report["n_params"] == sum(prod(value.shape) for value in stored)
