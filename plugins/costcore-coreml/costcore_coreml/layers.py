@@ -109,7 +109,6 @@ COMPARISONS = frozenset(range(815, 833))
 """Comparisons that may have a constant (``alpha``) as second operand."""
 
 OTHERS = {
-    345: "reorganizeData",
     605: "branch",
     615: "loop",
     620: "loopBreak",
@@ -169,23 +168,32 @@ def _operations(layer: Message) -> list[Operation]:
     """Return the operations of a layer; an unsupported layer keeps its own name, and is not counted."""
     name, inputs, outputs = layer.text(1), layer.texts(2), layer.texts(3)
     field = next((number for number in layer.numbers() if FIRST_LAYER <= number < LAST_LAYER), 0)
-    if field in (230, 231, 240, 870, 875) and len(inputs) > 2:
-        return _chained(PLAIN[field], name, inputs, outputs)
     parameters = layer.one(field)
+    if field in (230, 231, 240, 260, 261, 870, 875) and len(inputs) > (1 if field == 240 else 2):
+        steps: list[tuple[str, Operands]] = [(PLAIN[field], {"x": inputs[:1], "y": [other]}) for other in inputs[1:]]
+        if field == 240:
+            steps.append(("mul", {"y": [_constant([1 / len(inputs)], shape=())]}))
+        return _in_turn(name, steps, outputs)
     if field in PLAIN and inputs:
-        operands: Operands = {key: [value] for key, value in zip("xy", inputs, strict=False)}
+        operands: dict[str, Sequence[str | GraphValue]] = {
+            key: [value] for key, value in zip("xy", inputs, strict=False)
+        }
         if len(inputs) == 1 and (field in (230, 231) or field in COMPARISONS):
             alpha = parameters.floats(1 if field < 825 else 2)
-            operands = {**operands, "y": [_constant(alpha[:1] or [0.0], shape=())]}
+            operands |= {"y": [_constant(alpha[:1] or [0.0], shape=())]}
+        if field in (660, 1460):
+            bounds = (("alpha", 1), ("beta", 2))
+            operands |= {key: [_constant(parameters.floats(number)[:1] or [0.0])] for key, number in bounds}
         if field == 180:
-            operands = {**operands, "size": [_constant([parameters.integer(3, 1)], "int32")]}
-        axis = parameters.integer(1, -1) if field in (950, 1455, 1461) else -3
+            operands |= {"size": [_constant([parameters.integer(3, 1)], "int32")]}
+        axis = parameters.integer(1) if field in (950, 1455, 1461) else -3
         if field in (175, 950, 1455, 1461):
-            operands = {**operands, "axis": [_constant([axis], "int32")]}
+            operands |= {"axis": [_constant([axis], "int32")]}
         return [_operation(PLAIN[field], name, operands, outputs)]
     if field in LAYERS and (inputs or field in WITHOUT_OPERAND):
-        kind, found = LAYERS[field](Layer(parameters, inputs, len(outputs)))
-        return [_operation(kind, name, found, outputs)]
+        read = Layer(parameters, inputs, len(outputs))
+        before = [(kind, {"x": inputs[:1], **found}) for kind, found in (_shifted(parameters) if field == 220 else [])]
+        return _in_turn(name, [*before, LAYERS[field](read), *_biased(field, parameters, inputs)], outputs)
     kind = f"custom layer {parameters.text(10)[:80] or '?'}" if field == 500 else OTHERS.get(field, f"layer {field}")
     return [
         _operation(
@@ -202,14 +210,34 @@ def _operation(kind: str, name: str, operands: Operands, outputs: Sequence[str])
     return Operation(kind, name, operands, [(output, None) for output in outputs])
 
 
-def _chained(kind: str, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[Operation]:
-    """Return the operations of a layer that adds or multiplies more than two operands."""
-    found, last = [], inputs[0]
-    for i, other in enumerate(inputs[1:]):
-        result = outputs[0] if outputs and i == len(inputs) - 2 else f"{name}:{i}"
-        found.append(_operation(kind, name, {"x": [last], "y": [other]}, [result]))
-        last = result
+def _in_turn(name: str, steps: Sequence[tuple[str, Operands]], outputs: Sequence[str]) -> list[Operation]:
+    """Return the operations of a layer of several, each of which reads the result of the one before as ``x``."""
+    found: list[Operation] = []
+    for i, (kind, operands) in enumerate(steps):
+        given = {**operands, "x": [found[-1].outputs[0][0]]} if found else operands
+        found.append(_operation(kind, name, given, outputs if i == len(steps) - 1 else [f"{name}:{i}"]))
     return found
+
+
+def _shifted(p: Message) -> list[tuple[str, Operands]]:
+    """Return what a layer ``unary`` does first, ``scale * x + shift``; nothing by default."""
+    scale, shift = (p.floats(5) or [0.0])[0] or 1.0, (p.floats(4) or [0.0])[0]
+    return [("linear_activation", {"alpha": [_constant([scale])], "beta": [_constant([shift])]})] * (
+        (scale, shift) != (1.0, 0.0)
+    )
+
+
+def _biased(field: int, p: Message, inputs: Sequence[str]) -> list[tuple[str, Operands]]:
+    """Return the addition of a bias that the operation of a layer does not have."""
+    if field == 245 and p.integer(3):
+        shape, bias = p.integers(4) or p.integers(1), p.one(5)
+    elif field == 1045 and len(inputs) == 1 and p.integer(7):
+        shape, bias = [p.integer(6)], p.one(9)
+    elif (field == 150 and p.integer(10)) or (field == 1040 and p.integer(3)):
+        shape, bias = [p.integer(2), *((1, 1) if field == 150 else ())], p.one(21)
+    else:
+        return []
+    return [("add", {"y": _weight(bias, *shape)})]
 
 
 def _constant(data: Sequence[Any], dtype: str = "float32", shape: Sequence[int] | None = None) -> GraphValue:
@@ -307,9 +335,15 @@ def _activation(layer: Layer) -> tuple[str, Operands]:
     if not field:
         raise CostError("an activation is of an unsupported kind")
     p = layer.parameters.one(field)
-    if field == 25:
-        slopes = p.one(1)
-        return "prelu", {"x": layer.inputs[:1], "alpha": _weight(slopes, slopes.size(1) // 4 or slopes.size(2) // 2)}
+    if field in (25, 71):
+        names = ("alpha",) if field == 25 else ("alpha", "beta")
+        return ACTIVATIONS[field], {
+            "x": layer.inputs[:1],
+            **{
+                name: _weight(w := p.one(number), w.size(1) // 4 or w.size(2) // 2)
+                for number, name in enumerate(names, 1)
+            },
+        }
     alpha = p.floats(1)[:1]
     return ACTIVATIONS[field], {"x": layer.inputs[:1], **({"alpha": [_constant(alpha)]} if alpha else {})}
 
@@ -347,9 +381,9 @@ def _concat_nd(layer: Layer) -> tuple[str, Operands]:
 
 def _upsample(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    factors = p.integers(1) or [1, 1]
+    factors: Sequence[float] = p.floats(7) or p.integers(1) or [1, 1]
     kind = "upsample_bilinear" if p.integer(5) == 1 else "upsample_nearest_neighbor"
-    sides = {"scale_factor_height": _integers(factors[0]), "scale_factor_width": _integers(factors[-1])}
+    sides = {f"scale_factor_{side}": [_constant([factors[i]])] for side, i in (("height", 0), ("width", -1))}
     return kind, {"x": layer.inputs[:1], **sides}
 
 
@@ -364,6 +398,25 @@ def _constant_pad(layer: Layer) -> tuple[str, Operands]:
 
 def _flattened(layer: Layer) -> tuple[str, Operands]:
     return "flatten2d", {"x": layer.inputs[:1], "axis": _integers(1)}
+
+
+def _flattened_from(layer: Layer) -> tuple[str, Operands]:
+    return "flatten2d", {"x": layer.inputs[:1], "axis": _integers(layer.parameters.integer(1))}
+
+
+def _squeezed(layer: Layer) -> tuple[str, Operands]:
+    p = layer.parameters
+    return "squeeze", {"x": layer.inputs[:1], **({} if p.integer(2) else {"axes": _integers(*p.integers(1))})}
+
+
+def _reorganized(layer: Layer) -> tuple[str, Operands]:
+    p = layer.parameters
+    kind = _one_of(("space_to_depth", "depth_to_space", "pixel_shuffle"), p.integer(1), "mode")
+    return kind, {"x": layer.inputs[:1], "block_size": _integers(p.integer(2, 1) or 1)}
+
+
+def _repeated(layer: Layer) -> tuple[str, Operands]:
+    return "tile", {"x": layer.inputs[:1], "reps": _integers(layer.parameters.integer(1) or 1, 1, 1, 1, 1)}
 
 
 def _reshaped(layer: Layer) -> tuple[str, Operands]:
@@ -526,6 +579,8 @@ def _recurrent(kind: str, field: int) -> Callable[[Layer], tuple[str, Operands]]
             operands[f"weight_hh{side}"] = _weight(stored, gates * hidden, hidden)
             if settings.integer(20):
                 operands[f"bias{side}"] = _weight(stored, gates * hidden)
+            if kind == "lstm" and settings.integer(40):
+                operands[f"peephole{side}"] = _weight(stored, 3 * hidden)
         states = ("initial_h", "initial_c") if kind == "lstm" else ("initial_h",)
         operands |= {name: [value] for name, value in zip(states, layer.inputs[1:], strict=False)}
         operands["direction"] = _text("bidirectional" if field == 430 else "forward")
@@ -603,14 +658,14 @@ def _suppression(layer: Layer) -> tuple[str, Operands]:
 
 def _one_hot(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    size, axis = _integers(p.integer(1)), _integers(p.integer(2, -1))
+    size, axis = _integers(p.integer(1)), _integers(p.integer(2))
     return "one_hot", {"indices": layer.inputs[:1], "one_hot_vector_size": size, "axis": axis}
 
 
 def _windows_of(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    names = (("axis", 1), ("size", 2), ("stride", 3))
-    return "sliding_windows", {"x": layer.inputs[:1], **{name: _integers(p.integer(n, 1)) for name, n in names}}
+    sizes = {"size": _integers(p.integer(2)), "stride": _integers(p.integer(3) or 1)}
+    return "sliding_windows", {"x": layer.inputs[:1], "axis": _integers(p.integer(1)), **sizes}
 
 
 def _pooling_3d(layer: Layer) -> tuple[str, Operands]:
@@ -647,6 +702,8 @@ def _convolution_3d(layer: Layer) -> tuple[str, Operands]:
         **_padding_3d(p, 70, 80),
         **({"bias": _weight(p.one(61), outputs)} if p.integer(50) else {}),
     }
+    if is_transposed and p.has(87):
+        operands["space"] = _integers(*p.integers(87))
     return ("conv_transpose" if is_transposed else "conv"), operands
 
 
@@ -676,7 +733,8 @@ LAYERS: Mapping[int, Callable[[Layer], tuple[str, Operands]]] = {
     310: _listed("transpose", "perm"),
     320: _concat,
     330: _split,
-    340: _tiled(1),
+    340: _repeated,
+    345: _reorganized,
     350: _old_slice,
     400: _recurrent("rnn", 400),
     410: _recurrent("gru", 410),
@@ -705,9 +763,9 @@ LAYERS: Mapping[int, Callable[[Layer], tuple[str, Operands]]] = {
     1085: _filled("fill", 2),
     1100: _broadcast,
     1105: _broadcast,
-    1120: _listed("squeeze", "axes"),
+    1120: _squeezed,
     1125: _listed("expand_dims", "axes"),
-    1130: _flattened,
+    1130: _flattened_from,
     1140: _reshaped,
     1150: _reshaped,
     1155: _constant_pad,

@@ -40,7 +40,6 @@ UNARY: Mapping[str, str] = {
     "linear_activation": "scale_and_shift",
     "scaled_tanh": "scaled_tanh",
     "sigmoid_hard": "hard_sigmoid",
-    "softplus_parametric": "parametric_softplus",
     "threshold": "threshold",
     "thresholded_relu": "threshold",
 }
@@ -162,6 +161,7 @@ OPERANDS: Mapping[str, Mapping[str, int]] = {
         (("quantize", "dequantize"), {"input": 0, "scale": 0}),
         (("batch_norm",), {"x": 2, "mean": 1, "variance": 1}),
         (("prelu",), {"x": 0, "alpha": 0}),
+        (("softplus_parametric",), {"x": 0}),
         (("resample",), {"x": 4, "coordinates": 0}),
         (("affine",), {"x": 4, "transform_matrix": 0}),
         (("non_maximum_suppression",), {"boxes": 0, "scores": 0}),
@@ -287,6 +287,8 @@ def _recurrent(native: str, state: bool = False) -> Row:
         "w2": operand("weight_ih_back"),
         "w3": operand("weight_hh_back"),
         "b1": operand("bias_back"),
+        "w4": operand("peephole"),
+        "w5": operand("peephole_back"),
     }
     return Row(
         f"coreml::{native}",
@@ -297,6 +299,7 @@ def _recurrent(native: str, state: bool = False) -> Row:
             "layers": lambda a: 1,
             "bidirectional": lambda a: number(a, "direction") == "bidirectional",
             **({"reset_after": setting("reset_after", False)} if native == "gru" else {}),
+            **({"peephole": lambda a: "peephole" in a or None} if native == "lstm" else {}),
         },
     )
 
@@ -354,6 +357,7 @@ ROWS: tuple[Row, ...] = (
     row("leaky_relu", "leaky_relu", slope=setting("alpha", 0.01)),
     row("gelu", "gelu", approximate=lambda a: "none" if number(a, "mode", "EXACT") == "EXACT" else "tanh"),
     row("prelu", "prelu", {**X, "w": operand("alpha")}),
+    row("softplus_parametric", "parametric_softplus", {**X, "w": operand("alpha"), "b": operand("beta")}),
     row("softmax", "softmax", axis=_axis()),
     row("cast", "cast", dtype=lambda a: a["outputs"][0].dtype),
     row("select", "where", {"condition": operand("cond"), "x0": operand("a"), "x1": operand("b")}),

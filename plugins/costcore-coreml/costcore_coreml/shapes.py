@@ -218,11 +218,11 @@ def _old_embedding(a: Arguments) -> Shape:
 
 def _blocks(a: Arguments) -> Shape:
     """Return the shape after a block of space became channels, or channels a block."""
-    n, c, height, width = a["x"].shape
+    *outer, c, height, width = a["x"].shape
     block = int(next(number(a, name) for name in ("block_size", "upscale_factor", "downscale_factor") if name in a))
     if a["outward"]:
-        return (n, floor_div(c, block * block), height * block, width * block)
-    return (n, c * block * block, floor_div(height, block), floor_div(width, block))
+        return (*outer, floor_div(c, block * block), height * block, width * block)
+    return (*outer, c * block * block, floor_div(height, block), floor_div(width, block))
 
 
 def _batches(a: Arguments) -> Shape | None:

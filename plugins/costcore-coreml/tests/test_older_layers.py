@@ -1,0 +1,402 @@
+"""Layers of the older format by the numbers of NeuralNetwork.proto (coremltools 9.0), with hand-computed costs.
+
+A row: the layer of the proto, its field, its parameters, the shapes of its inputs; operators, the shape of the result,
+FLOPs (a fused multiply-add is one) and learned parameters.
+"""
+
+import struct
+
+import pytest
+from program import TYPES, Op, V, feature, model, number, part, saved, varint
+
+from costcore import CostError, estimate
+
+MAP = (2, 3, 4, 4)
+"""96 elements."""
+
+
+def floats(field, *values):
+    return part(field, struct.pack(f"<{len(values)}f", *values))
+
+
+def one(field, value):
+    return varint(field << 3 | 5) + struct.pack("<f", value)
+
+
+def sizes(field, *values):
+    return part(field, *map(varint, values))
+
+
+def weights(field):
+    """Return weights of float32; their size follows from the parameters of their layer."""
+    return part(field, floats(1, 0.0))
+
+
+# The functions of the layer ``unary`` in their order; the inverse of a square root is a division too.
+UNARY = [
+    *(("sqrt", 96), ("rsqrt", 192), ("reciprocal", 96), ("pow", 96), ("exp", 96), ("log", 96), ("abs", 96)),
+    ("threshold", 96),
+]
+
+# The field of a layer without parameters, its operator, and FLOPs per element.
+OF_ELEMENTS = [
+    *((660, "clip", 2), (665, "ceil", 1), (670, "floor", 1), (680, "sign", 2), (685, "round", 1), (700, "exp2", 1)),
+    *((710, "sin", 1), (715, "cos", 1), (720, "tan", 1), (730, "asin", 1), (735, "acos", 1), (740, "atan", 1)),
+    *((750, "sinh", 1), (755, "cosh", 1), (760, "tanh", 1), (770, "asinh", 1), (775, "acosh", 1), (780, "atanh", 1)),
+    *((790, "erf", 1), (850, "logical_not", 1)),
+]
+
+BINARY = [
+    *((230, "add", 1), (231, "mul", 1), (260, "maximum", 1), (261, "minimum", 1), (870, "minimum", 1)),
+    *((875, "maximum", 1), (880, "add", 1), (885, "pow", 1), (890, "div", 1), (900, "mul", 1), (905, "sub", 1)),
+    *((815, "equal", 1), (820, "not_equal", 1), (825, "less", 1), (827, "less_equal", 1), (830, "greater", 1)),
+    *((832, "greater_equal", 1), (840, "logical_or", 1), (845, "logical_xor", 1), (855, "logical_and", 1)),
+]
+
+ACTIVATIONS = [
+    *((5, one(1, 2.0) + one(2, 1.0), "scale_and_shift"), (10, b"", "relu"), (15, one(1, 0.1), "leaky_relu")),
+    *((20, one(1, 0.5), "threshold"), (30, b"", "tanh"), (31, one(1, 2.0), "scaled_tanh")),
+    *((40, b"", "sigmoid"), (41, one(1, 0.2), "hard_sigmoid"), (50, one(1, 1.0), "elu"), (60, b"", "softsign")),
+    (70, b"", "softplus"),
+]
+
+AXES = enumerate([(2, 1, 1, 1), (2, 3, 1, 1), (2, 1, 4, 4), (2, 3, 1, 4), (2, 3, 4, 1)])
+"""Channels, rows and columns; rows and columns; channels; rows; columns."""
+
+REDUCTIONS = [
+    *((0, "reduce_sum"), (1, "reduce_mean"), (2, "reduce_prod"), (3, "reduce_log_sum"), (4, "reduce_sum_square")),
+    *((5, "reduce_l1"), (6, "reduce_l2"), (7, "reduce_max"), (8, "reduce_min"), (9, "argmax")),
+]
+
+CONV = number(1, 6) + number(2, 3) + sizes(20, 3, 3)
+LSTM = number(1, 3) + number(2, 4)
+OF_LSTM = part(20, weights(1), weights(20), weights(40), weights(60))
+
+ROWS = [
+    # 16 places of 6 outputs, 27 products; valid: 2 x 2 places
+    ("convolution", 100, CONV + part(51) + weights(90), [MAP], ["conv"], (2, 6, 4, 4), 2 * 16 * 6 * 27, 162),
+    ("convolution", 100, CONV + part(50) + weights(90), [MAP], ["conv"], (2, 6, 2, 2), 2 * 4 * 6 * 27, 162),
+    # one row above, two below: (4 + 3 - 3) // 2 + 1 rows; 4 - 2 columns; starting at a bias
+    (
+        "convolution",
+        100,
+        CONV
+        + sizes(30, 2, 1)
+        + part(50, part(1, part(10, number(1, 1), number(2, 2)), part(10)))
+        + number(70, 1)
+        + weights(90)
+        + weights(91),
+        [MAP],
+        ["conv"],
+        (2, 6, 3, 2),
+        2 * 6 * 6 * 27,
+        168,
+    ),
+    # groups of one channel: 9 products each
+    (
+        "convolution",
+        100,
+        number(1, 3) + number(2, 1) + number(10, 3) + part(51) + weights(90),
+        [MAP],
+        ["conv"],
+        (2, 3, 4, 4),
+        2 * 16 * 3 * 9,
+        27,
+    ),
+    # the inputs of 16 places times 6 x 9 weights each; without a bias, as many products as in the other direction
+    (
+        "deconvolution",
+        100,
+        number(1, 6) + number(2, 3) + sizes(30, 2, 2) + part(50) + number(60, 1) + weights(90) + sizes(100, 9, 9),
+        [MAP],
+        ["conv_transpose"],
+        (2, 6, 9, 9),
+        None,
+        162,
+    ),
+    ("pooling", 120, sizes(10, 2, 2) + sizes(20, 2, 2) + part(30), [MAP], ["max_pool"], (2, 3, 2, 2), 24 * 3, 0),
+    (
+        "pooling",
+        120,
+        number(1, 1) + sizes(10, 2, 2) + sizes(20, 2, 2) + part(30),
+        [MAP],
+        ["avg_pool"],
+        (2, 3, 2, 2),
+        None,
+        0,
+    ),
+    ("pooling", 120, number(1, 2) + number(60, 1), [MAP], ["reduce_l2"], (2, 3, 1, 1), None, 0),
+    ("pooling", 120, number(60, 1), [MAP], ["reduce_max"], (2, 3, 1, 1), 6 * 15, 0),
+    # including the last pixel, padded by 1: ceil((4 + 2 - 3) / 2) + 1 = 3
+    ("pooling", 120, sizes(20, 2, 2) + part(32, sizes(10, 1, 1)), [MAP], ["max_pool"], (2, 3, 3, 3), None, 0),
+    ("innerProduct", 140, number(1, 8) + number(2, 5) + weights(20), [(2, 8)], ["linear"], (2, 5), 2 * 5 * 8, 40),
+    (
+        "innerProduct",
+        140,
+        number(1, 8) + number(2, 5) + number(10, 1) + weights(20) + weights(21),
+        [(2, 8)],
+        ["linear"],
+        (2, 5),
+        2 * 5 * 8,
+        45,
+    ),
+    ("embedding", 150, number(1, 50) + number(2, 6) + weights(20), [(7, 1, 1, 1)], ["embedding"], (7, 6, 1, 1), 0, 300),
+    (
+        "embedding",
+        150,
+        number(1, 50) + number(2, 6) + number(10, 1) + weights(20) + weights(21),
+        [(7, 1, 1, 1)],
+        ["embedding", "add"],
+        (7, 6, 1, 1),
+        42,
+        306,
+    ),
+    (
+        "embeddingND",
+        1040,
+        number(1, 50) + number(2, 6) + number(3, 1) + weights(20) + weights(21),
+        [(7, 2, 1)],
+        ["embedding", "add"],
+        (7, 2, 6),
+        84,
+        306,
+    ),
+    (
+        "batchnorm",
+        160,
+        number(1, 3) + b"".join(map(weights, (15, 16, 17, 18))),
+        [MAP],
+        ["batch_norm"],
+        MAP,
+        None,
+        6,
+    ),
+    ("batchnorm", 160, number(1, 3) + number(6, 1) + weights(15) + weights(16), [MAP], ["instance_norm"], MAP, None, 6),
+    ("scale", 245, sizes(1, 3, 1, 1) + weights(2), [MAP], ["mul"], MAP, 96, 3),
+    (
+        "scale",
+        245,
+        sizes(1, 3, 1, 1) + weights(2) + number(3, 1) + sizes(4, 3, 1, 1) + weights(5),
+        [MAP],
+        ["mul", "add"],
+        MAP,
+        192,
+        6,
+    ),
+    ("bias", 250, sizes(1, 3, 1, 1) + weights(2), [MAP], ["add"], MAP, 96, 3),
+    *(("unary", 220, number(1, i), [MAP], [op], MAP, flops, 0) for i, (op, flops) in enumerate(UNARY)),
+    # 2 x + 1, one multiply-add, before the function
+    ("unary", 220, number(1, 4) + one(4, 1.0) + one(5, 2.0), [MAP], ["scale_and_shift", "exp"], MAP, 192, 0),
+    ("add", 230, one(1, 2.0), [MAP], ["add"], MAP, 96, 0),
+    ("multiply", 231, one(1, 2.0), [MAP], ["mul"], MAP, 96, 0),
+    ("add", 230, b"", [MAP, MAP, MAP], ["add", "add"], MAP, 192, 0),
+    ("max", 260, b"", [MAP, MAP, MAP], ["maximum", "maximum"], MAP, 192, 0),
+    ("average", 240, b"", [MAP, MAP], ["add", "mul"], MAP, 192, 0),  # the sum, times 1 / 2
+    ("average", 240, b"", [MAP, MAP, MAP], ["add", "add", "mul"], MAP, 288, 0),
+    ("greaterThan", 830, one(2, 0.5), [MAP], ["greater"], MAP, 96, 0),
+    ("equal", 815, one(1, 0.5), [MAP], ["equal"], MAP, 96, 0),
+    *((f"binary {op}", field, b"", [MAP, MAP], [op], MAP, 96 * each, 0) for field, op, each in BINARY),
+    *((f"unary {op}", field, b"", [MAP], [op], MAP, 96 * each, 0) for field, op, each in OF_ELEMENTS),
+    ("upsample", 210, sizes(1, 2, 3), [MAP], ["resize"], (2, 3, 8, 12), None, 0),
+    ("upsample", 210, floats(7, 1.5, 2.5) + number(5, 1), [MAP], ["resize"], (2, 3, 6, 10), None, 0),
+    ("resizeBilinear", 211, sizes(1, 6, 7), [MAP], ["resize"], (2, 3, 6, 7), None, 0),
+    (
+        "padding",
+        200,
+        part(1) + part(10, part(10, number(1, 1), number(2, 2)), part(10, number(2, 3))),
+        [MAP],
+        ["pad"],
+        (2, 3, 7, 7),
+        0,
+        0,
+    ),
+    (
+        "crop",
+        190,
+        part(1, part(10, number(1, 1), number(2, 1)), part(10, number(2, 3))),
+        [MAP],
+        ["slice"],
+        (2, 3, 2, 1),
+        0,
+        0,
+    ),
+    ("crop", 190, sizes(5, 0, 0), [MAP, (1, 1, 2, 3)], ["slice"], (2, 3, 2, 3), 0, 0),
+    ("reorganizeData", 345, number(2, 2), [MAP], ["space_to_depth"], (2, 12, 2, 2), 0, 0),
+    ("reorganizeData", 345, number(1, 1) + number(2, 2), [(2, 8, 1, 2)], ["depth_to_space"], (2, 2, 2, 4), 0, 0),
+    ("reorganizeData", 345, number(1, 2) + number(2, 2), [(8, 1, 2)], ["pixel_shuffle"], (2, 2, 4), 0, 0),
+    ("sequenceRepeat", 340, number(1, 3), [(2, 1, 3, 4, 4)], ["tile"], (6, 1, 3, 4, 4), 0, 0),
+    ("permute", 310, sizes(1, 0, 2, 3, 1), [MAP], ["transpose"], (2, 4, 4, 3), 0, 0),
+    ("transpose", 985, sizes(1, 1, 0), [(2, 5)], ["transpose"], (5, 2), 0, 0),
+    ("concat", 320, b"", [MAP, MAP], ["concat"], (2, 6, 4, 4), 0, 0),
+    ("concatND", 980, number(1, 0), [MAP, MAP], ["concat"], (4, 3, 4, 4), 0, 0),
+    ("stack", 925, number(1, 1), [(2, 5), (2, 5)], ["stack"], (2, 2, 5), 0, 0),
+    ("flattenTo2D", 1130, number(1, 2), [MAP], ["reshape"], (6, 16), 0, 0),
+    ("flattenTo2D", 1130, b"", [MAP], ["reshape"], (1, 96), 0, 0),
+    ("squeeze", 1120, number(2, 1), [(1, 3, 1)], ["reshape"], (3,), 0, 0),
+    ("squeeze", 1120, sizes(1, 2), [(1, 3, 1)], ["reshape"], (1, 3), 0, 0),
+    ("expandDims", 1125, sizes(1, 0), [(3, 4)], ["reshape"], (1, 3, 4), 0, 0),
+    ("reshapeStatic", 1140, sizes(1, 6, 16), [MAP], ["reshape"], (6, 16), 0, 0),
+    ("rankPreservingReshape", 1150, sizes(1, 2, 12, 2, 2), [MAP], ["reshape"], (2, 12, 2, 2), 0, 0),
+    ("constantPad", 1155, sizes(2, 0, 1, 2, 0), [(3, 4)], ["pad"], (4, 6), 0, 0),
+    ("broadcastToStatic", 1105, sizes(1, 5, 3), [(1, 3)], ["broadcast_to"], (5, 3), 0, 0),
+    ("tile", 920, sizes(1, 2, 3), [(2, 5)], ["tile"], (4, 15), 0, 0),
+    ("splitND", 975, number(1, 1) + number(2, 2) + sizes(3, 1, 4), [(2, 5)], ["split"], (2, 1), 0, 0),
+    ("sliceBySize", 1470, number(2, 3) + number(3, 1), [(2, 5)], ["slice"], (2, 3), 0, 0),
+    (
+        "sliceStatic",
+        995,
+        sizes(1, 0, 1) + sizes(2, 1, 0) + sizes(3, 0, 4) + sizes(4, 1, 0) + sizes(5, 1, 2),
+        [(2, 5)],
+        ["slice"],
+        (2, 2),
+        0,
+        0,
+    ),
+    ("slidingWindows", 1005, number(2, 3) + number(3, 2), [(9, 2)], ["im2col"], (4, 3, 2), 0, 0),  # of axis 0
+    ("oneHot", 1450, number(1, 7), [(5,)], ["one_hot"], (7, 5), None, 0),  # axis 0
+    # each of 3 x 16 sums of 2 elements: the axis of the format is 0 unless stated
+    ("softmaxND", 950, b"", [MAP], ["softmax"], MAP, None, 0),
+    ("reduceSum", 1270, sizes(1, 2, 3) + number(2, 1), [MAP], ["reduce_sum"], (2, 3, 1, 1), 6 * 15, 0),
+    ("reduceSum", 1270, number(3, 1), [MAP], ["reduce_sum"], (), 95, 0),
+    ("reduceMax", 1260, sizes(1, 1), [MAP], ["reduce_max"], (2, 4, 4), 32 * 2, 0),
+    ("argMax", 1025, number(1, 1) + number(2, 1), [MAP], ["argmax"], (2, 4, 4), 32 * 2, 0),
+    ("argMin", 1020, number(1, 1), [MAP], ["argmin"], (2, 1, 4, 4), 32 * 2, 0),
+    ("batchedMatmul", 1045, number(2, 1), [(2, 8), (5, 8)], ["matmul"], (2, 5), 2 * 5 * 8, 0),
+    ("batchedMatmul", 1045, number(5, 8) + number(6, 5) + weights(8), [(2, 8)], ["linear"], (2, 5), 80, 40),
+    (
+        "batchedMatmul",
+        1045,
+        number(5, 8) + number(6, 5) + number(7, 1) + weights(8) + weights(9),
+        [(2, 8)],
+        ["linear", "add"],
+        (2, 5),
+        90,
+        45,
+    ),
+    ("dot", 270, b"", [(1, 8, 1, 1), (1, 8, 1, 1)], ["matmul"], None, None, 0),
+    ("layerNormalization", 1350, sizes(1, 8) + weights(3) + weights(4), [(2, 8)], ["layer_norm"], (2, 8), None, 16),
+    ("gather", 930, number(1, 1), [(2, 5), (3,)], ["gather"], (2, 3), 0, 0),
+    ("whereBroadcastable", 1330, b"", [(2, 5), (2, 5), (2, 5)], ["where"], (2, 5), None, 0),
+    ("topK", 1015, number(1, 1) + number(2, 2), [(2, 9)], ["topk"], (2, 2), None, 0),
+    ("topK", 1015, number(1, 1), [(2, 9)], ["topk"], (2, 1), None, 0),
+    # windows of 2 x 2 x 2
+    (
+        "pooling3d",
+        1465,
+        b"".join(number(i, 2) for i in range(2, 8)) + number(15, 1),
+        [(1, 2, 4, 4, 4)],
+        ["max_pool"],
+        (1, 2, 2, 2, 2),
+        16 * 7,
+        0,
+    ),
+    ("globalPooling3d", 1466, b"", [(1, 2, 4, 4, 4)], ["reduce_max"], (1, 2, 1, 1, 1), 2 * 63, 0),
+    (
+        "convolution",
+        100,
+        CONV + sizes(40, 2, 1) + part(50) + weights(90),
+        [(1, 3, 7, 7)],
+        ["conv"],
+        (1, 6, 3, 5),
+        None,
+        162,
+    ),
+    *(("activation", 130, part(field, content), [MAP], [op], MAP, None, 0) for field, content, op in ACTIVATIONS),
+    ("activation", 130, part(25, part(1, floats(1, 0.1, 0.2, 0.3))), [MAP], ["prelu"], MAP, None, 3),
+    (
+        "activation",
+        130,
+        part(71, part(1, floats(1, 0.1, 0.2, 0.3)) + part(2, floats(1, 0.1))),
+        [MAP],
+        ["parametric_softplus"],
+        MAP,
+        None,
+        4,
+    ),
+    *(("reduce", 280, number(3, axis), [MAP], ["reduce_sum"], shape, None, 0) for axis, shape in AXES),
+    *(("reduce", 280, number(1, kind) + number(3, 4), [MAP], [op], (2, 3, 4, 1), None, 0) for kind, op in REDUCTIONS),
+    ("rangeStatic", 635, one(1, 7.0) + one(2, 1.0) + one(3, 2.0), [], ["constant"], (3,), None, 0),
+    ("rangeStatic", 635, one(1, 7.0), [], ["constant"], (7,), None, 0),
+    ("fillStatic", 1085, one(1, 1.0) + sizes(2, 2, 5), [], ["constant"], (2, 5), None, 0),
+    ("randomNormalStatic", 1175, sizes(4, 2, 5), [], ["random"], (2, 5), None, 0),
+    ("randomUniformStatic", 1195, sizes(4, 2, 5), [], ["random"], (2, 5), None, 0),
+    ("randomBernoulliStatic", 1215, sizes(3, 2, 5), [], ["random"], (2, 5), None, 0),
+    ("categoricalDistribution", 1230, number(2, 3), [(2, 5)], ["multinomial"], (2, 3), None, 0),
+    # 5 steps of 4 units: 4 x (3 + 4) products; 3 sigmoids of 4 operations and 2 tanh; f c (mul), + i g (fma),
+    # o tanh(c) (mul); and 3 peepholes
+    (
+        "uniDirectionalLSTM",
+        420,
+        LSTM + part(15, number(10, 1), number(20, 1), number(40, 1)) + OF_LSTM,
+        [(5, 1, 3, 1, 1)],
+        ["lstm"],
+        (5, 1, 4, 1, 1),
+        5 * 4 * (4 * 7 + 3 * 4 + 2 + 3 + 3),
+        4 * 4 * (3 + 4) + 16 + 12,
+    ),
+    (
+        "simpleRecurrent",
+        400,
+        number(1, 3) + number(2, 4) + number(15, 1) + part(10, part(30)) + weights(30) + weights(31),
+        [(5, 1, 3, 1, 1)],
+        ["rnn"],
+        (5, 1, 4, 1, 1),
+        None,
+        4 * (3 + 4),
+    ),
+]
+
+
+def network(shapes, field, parameters, results):
+    """Return a network of one layer with several inputs of exact ranks."""
+    names = [f"x{i}" for i in range(len(shapes))]
+    layer = part(1, "layer") + b"".join(part(2, name) for name in names) + b"".join(part(3, name) for name in results)
+    inputs = zip(names or ["unused"], shapes or [(1,)], strict=True)
+    described = b"".join(part(1, feature(name, shape)) for name, shape in inputs)
+    body = part(1, layer + part(field, parameters))
+    return saved(number(1, 4) + part(2, described + part(10, part(1, results[0]))) + part(500, body, number(5, 1)))
+
+
+@pytest.mark.parametrize(
+    ("field", "parameters", "shapes", "operators", "shape", "flops", "n_params"),
+    [row[1:] for row in ROWS],
+    ids=[f"{row[0]}-{i}" for i, row in enumerate(ROWS)],
+)
+def test_a_layer_is_read_by_the_numbers_of_the_format(field, parameters, shapes, operators, shape, flops, n_params):
+    results = ["y", "z"] if field in (975, 1015) else ["y"]
+    report = estimate(network(shapes, field, parameters, results))
+    rows = [*report.layer_report.values()]
+    assert report.status == "complete"
+    assert [call.layer.op for call in report.calls] == operators
+    assert shape is None or rows[-1]["output_shapes"][0] == shape
+    assert flops is None or report.total_report["flops"] == flops
+    assert report.total_report["n_params"] == n_params
+
+
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [
+        *((300, "generalized linear model"), (401, "support vector machine"), (302, "ensemble of trees")),
+        *((304, "Bayesian probit regressor"), (404, "nearest neighbors"), (501, "recommender of similar items")),
+        *((555, "custom model"), (556, "linked model"), (560, "class confidence thresholding"), (601, "imputer")),
+        *((2000, "text classifier"), (2001, "word tagger"), (2002, "vision feature print")),
+    ],
+)
+def test_other_kinds_of_models_are_named(field, name):
+    described = part(2, part(1, feature("x", (1,))), part(10, part(1, "y")))
+    with pytest.raises(CostError, match=name):
+        estimate(saved(number(1, 4) + described + part(field)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "bits"),
+    [
+        *((1, 8), (10, 16), (11, 32), (12, 64), (13, 16), (21, 8), (22, 16), (23, 32), (24, 64), (25, 4), (31, 8)),
+        *((32, 16), (33, 32), (34, 64), (35, 4), (36, 2), (37, 1), (38, 6), (39, 3), (40, 8), (41, 8)),
+    ],
+)
+def test_types_of_elements_have_their_size(kind, bits, monkeypatch):
+    """Numbers of ``DataType`` in MIL.proto; 64 elements are read and written."""
+    monkeypatch.setitem(TYPES, "any", kind)
+    report = estimate(model({"x": V((8, 8), "any")}, Op("reverse", {"x": "%x"}, {"y": V((8, 8), "any")})))
+    assert report.total_report["mwrite"] == 8 * bits
