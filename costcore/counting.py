@@ -1,4 +1,4 @@
-"""Costs of calls: computed by calculators and checked, and substituted for values of symbolic dimensions."""
+"""Costs of calls: computed by calculators, checked, and evaluated for values of symbolic dimensions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MOST_ELEMENTS = 2**256
 """The maximum elements of a tensor: products of three such sizes fit a cost."""
 
 TOO_LARGE = "a tensor of shape "
-"""The prefix of the reason if sizes, not the calculator, make the cost too large."""
+"""The prefix of the reason of an uncounted call whose tensor is too large; its calculator has no error."""
 
 
 class _Result(NamedTuple):
@@ -216,7 +216,8 @@ def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
             return value
         try:
             return as_dim(evaluate(value)) if is_symbolic(value) else value
-        except (ArithmeticError, TypeError, ValueError) as error:  # none, a fraction, or an infinity inside a function
+        except (ArithmeticError, TypeError, ValueError) as error:
+            # The expression has no value, is a fraction, or has an infinity inside a function.
             raise CostError(f"{as_text(value)} has no value for these sizes: {error}") from error
 
     run = trace.run

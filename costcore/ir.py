@@ -318,8 +318,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def covers(*ops: str | Mapping[str, object]) -> Callable[[_F], _F]:
     """Mark a function as the calculator of several operators, instead of the one in its name, ``calc_<op>``.
 
-    With a table, ``@covers(TABLE)``, these are its keys. The table is stored as ``function.table``, and DETAILS.md
-    prints its values, one row per operator.
+    With a table, ``@covers(TABLE)``, the operators are the keys of the table. The table is stored as
+    ``function.table``, and DETAILS.md prints its values, one row per operator.
     """
     names = tuple(name for entry in ops for name in ((entry,) if isinstance(entry, str) else entry))
     table = {name: value for entry in ops if isinstance(entry, Mapping) for name, value in entry.items()}
@@ -341,8 +341,9 @@ def layout_operator(function: _F) -> _F:
 def element_wise(function: _F) -> _F:
     """Mark a calculator of element-wise operators.
 
-    Operands are broadcast to the shape of the outputs. Analyses of positions, such as the receptive field, follow them.
-    Their pattern is ``map`` unless :func:`pattern` states another.
+    Operands are broadcast to the shape of the outputs. The receptive field needs no rule for these operators: a
+    position of the output depends on the same position of each operand. Their pattern is ``map`` unless :func:`pattern`
+    states another.
     """
     function.is_element_wise = True  # type: ignore[attr-defined]
     if not hasattr(function, "pattern"):
@@ -362,7 +363,7 @@ def pattern(
     Compilers fuse operators by pattern, see :mod:`costcore.analyses.fusion`. The default is ``opaque``, which is never
     fused.
 
-    * ``free``: the output is the first input, in other words or in another shape; nothing runs.
+    * ``free``: the output is the first input, perhaps in another shape; nothing runs.
     * ``map``: one element of each operand, with broadcasting.
     * ``reduce``: a row; rows are independent.
     * ``window``: several elements, or elements at computed positions.
@@ -376,8 +377,8 @@ def pattern(
         rows: of a reduction, the function that returns the number of rows of a layer. By default every element of a
             smaller output is one row; if the output is as large as the input, the attribute ``axis`` names the axes of
             a row.
-        layout: of a product, the function that returns its :class:`Arrangement` from the layer and the memory order of
-            the axes of operands, where it differs from the order of their names.
+        layout: of a product, the function ``layout(layer, orders)`` that returns its :class:`Arrangement`. ``orders``
+            has the memory order of the axes of each operand by name, without operands whose axes are in order.
         by_op: other patterns of single operators.
     """
 

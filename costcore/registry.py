@@ -222,7 +222,8 @@ def frontend_of(model: object) -> FrontendSpec:
     for name in dict.fromkeys([*loaded(), *readers]):
         if load(name).accepts(model):
             return specs()[name]
-    if isinstance(model, (FunctionType, MethodType, partial)):  # it may call nothing but methods of its arguments
+    # A function that only calls methods of its arguments names no framework.
+    if isinstance(model, (FunctionType, MethodType, partial)):
         for name in loaded():
             if specs()[name].runs_functions:
                 return specs()[name]
@@ -579,8 +580,9 @@ class Costs(NamedTuple):
     """The shape rule and the backward formula of a calculator of a module, function or ``autograd.Function``.
 
     Attributes:
-        shapes: returns the outputs of a call that cannot run on shapes alone, ``shapes(module, *inputs)`` or
-            ``shapes(*inputs)``: tensors, or shapes. A returned input means a new tensor like it.
+        shapes: the function ``shapes(module, *inputs)`` or ``shapes(*inputs)``, for a call that cannot run on shapes
+            alone. It returns the outputs as tensors or as shapes. If it returns an input, the output is a new tensor
+            like this input.
         backward: the calculator of the backward pass, which takes the layer of the forward pass.
         inside: whether inner calls are counted, too.
     """
@@ -591,10 +593,10 @@ class Costs(NamedTuple):
 
 
 class costs:  # noqa: N801 - a decorator
-    """Decorator: a calculator with the operator that it is for, and how to make its outputs.
+    """Decorator that gives a calculator its operator, and optionally a shape rule and a backward formula.
 
-    Pass the function in ``estimate(..., calculators=[calc_mamba])``. The decorator itself, without a function, is a
-    shape rule alone: the call is then listed as not counted, with its bytes.
+    Pass the function in ``estimate(..., calculators=[calc_mamba])``. To give only a shape rule, pass
+    ``costs(op, shapes=…)`` without decorating a function: the call is then listed as not counted, with its bytes.
 
     Args:
         op: a class of modules, a function, a ``torch.autograd.Function``, or the name of any operator.
@@ -640,7 +642,7 @@ def backward_calculator(op: str, calculator: Calculator, backward: Calculator | 
     Args:
         op: the name of the forward call.
         calculator: its calculator.
-        backward: the formula of the backward pass in the layer of the forward pass; None: twice the FLOPs.
+        backward: the calculator of the backward pass, which takes the layer of the forward pass; None: twice the FLOPs.
     """
 
     def calc_backward(layer: Layer) -> Cost:

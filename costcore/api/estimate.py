@@ -108,12 +108,16 @@ def estimate(
     """Return a report of the cost of one pass of ``model``.
 
     Args:
-        model: a ``torch.nn.Module`` or ``torch.export.ExportedProgram`` (traced on the meta device: no weights are
-            allocated, nothing is computed), a ``chainer.Link`` (run once), an ONNX model as a path, bytes or
-            ``ModelProto`` (read, never run; weights are never loaded), or the path of a trace of ``torch.profiler`` or
-            of an execution trace of PyTorch. Or a target, as on the command line: ``"torchvision:resnet50"``,
-            ``"timm:NAME"``, ``"hf:bert"`` (made without weights, with default inputs if none are given),
-            ``"net.py:Net"`` or ``"package.module:factory"``, whose code is run.
+        model: one of these:
+
+            * a ``torch.nn.Module`` or ``torch.export.ExportedProgram``. It is traced on the meta device: no weights are
+              allocated, nothing is computed.
+            * a ``chainer.Link``, which is run once.
+            * an ONNX model as a path, bytes or ``ModelProto``. It is read and never run; weights are never loaded.
+            * the path of a trace of ``torch.profiler``, or of an execution trace of PyTorch.
+            * a library model by name: ``"torchvision:resnet50"``, ``"timm:NAME"``, ``"hf:bert"``. It is made without
+              weights. It has default inputs, which are used if none are given.
+            * Python code by name: ``"net.py:Net"``, ``"package.module:factory"``. The code is run.
         inputs: a shape (tuple of ints), a shape with a dtype, which is a pair ``((2, 128), "int64")`` or a
             :class:`costcore.Tensor`, a tensor or array, or a tuple, list or dict of these. An ONNX model declares the
             shapes of its inputs; shapes by name replace them.
@@ -121,7 +125,8 @@ def estimate(
             integers; ``Value([64, 64])`` always is one.
             A size may be a name, ``("batch", 3, "height", "width")``, or a sum or product of names and integers,
             ``"16*h"``: all dimensions and costs of the report are then formulas in these names, for
-            :meth:`Report.subs`. They are exact: they are found from about twenty captures, and checked at others.
+            :meth:`Report.subs`. They are exact: about twenty captures determine them, captures at further sizes check
+            them.
         fma_1flop: count a fused multiply-add as one FLOP (True) or two (False).
         layout: ``"framework"`` or ``"free"``, see :class:`ComputationalCostHook`.
         tracebacks: store the location in the user's code of every call.
@@ -148,8 +153,9 @@ def estimate(
               parameters and returns a ``torch.optim.Optimizer``. On CUDA, PyTorch uses the ``foreach`` form
               by default: add ``"_foreach"`` to the name.
             * ``step`` (str, default ``"steady"``; PyTorch): ``"first"`` counts the step that makes the state of the
-              optimizer, ``"steady"`` any later one, ``"accumulated"`` the last of several micro-batches, which begins
-              with accumulated gradients; ``"unsynchronized"`` the same, before any reduction across processes.
+              optimizer, ``"steady"`` any later one. ``"accumulated"`` counts the last of several micro-batches, which
+              begins with accumulated gradients. ``"unsynchronized"`` counts the same micro-batch, if no earlier
+              one reduced gradients across processes.
             * ``loss`` (function, default: the sum of all floating-point outputs, which is not counted; PyTorch):
               returns the loss from what the model returned.
             * ``checkpoint`` (str, default: none; PyTorch): name of a class of modules, ``"BertLayer"``, whose outermost
@@ -262,7 +268,7 @@ def report_in_sizes(
         TypeError, ValueError: if a name or a range is invalid, or memory is recorded.
         CostError: if there are no exact formulas.
     """
-    # Imported here: with sympy, they take longer to import than an estimate with integer sizes takes.
+    # Imported here, because these modules import sympy, which takes longer than an estimate with integer sizes.
     from costcore.analyses.sizes.capture import LAST, LAST_COMPUTED, NamedInputs, limits_of
     from costcore.analyses.sizes.fitting import trace_in_sizes
 

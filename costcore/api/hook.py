@@ -125,10 +125,11 @@ class ComputationalCostHook(OfReport):
         """Use ``calculator`` (a cost formula) for the operator ``op``, for this hook only.
 
         Args:
-            op: a canonical operator name (``"conv"``), a framework's own name (``"mylib::stft"``), a framework's own
-                function or class; or, for PyTorch, a class of modules, a function or a ``torch.autograd.Function``,
-                as an object or a dotted name (``"mamba_ssm.Mamba"``): one call, whose inside is not counted. The
-                layer of its calculator has arguments and parameters by name, and settings of the module as attributes.
+            op: a canonical operator name (``"conv"``), a framework's own name (``"mylib::stft"``), or a framework's own
+                function or class. PyTorch also accepts a class of modules, a function or a
+                ``torch.autograd.Function``, as an object or a dotted name (``"mamba_ssm.Mamba"``). It counts as one
+                call, and the operators inside it do not count. The layer passed to its calculator has arguments and
+                parameters by name, and settings of the module as attributes.
             calculator: a function ``calculator(layer)`` that returns a :class:`Cost`, or a tuple
                 ``(flops, mread, mwrite, params[, macs])``. For Chainer functions, ``calculator(function, inputs,
                 **options)`` is supported too, which returns elements instead of bytes.
@@ -224,7 +225,8 @@ class ComputationalCostHook(OfReport):
     ) -> None:
         stack, self._stack, self._report = self._stack, None, None
         if stack is None:
-            self._capture(Recorder()).close()  # already left in another thread: restore this thread
+            # Another thread has left this hook already. A short capture restores the state of this thread.
+            self._capture(Recorder()).close()
         else:
             stack.__exit__(error_type, error, traceback)
             if self._thread != threading.get_ident():

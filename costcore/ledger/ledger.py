@@ -205,7 +205,7 @@ def _entry(call: Call, cost: Cost, amounts: Mapping[str, Any]) -> dict[str, Any]
 
 
 def nodes_by_call(trace: Trace) -> dict[str, dict[str, list[str]]]:
-    """Return the keys of entries that name the nodes of a graph and the values that these produce, by call."""
+    """Return ``nodes`` and ``outputs`` by name of the call: the names of its graph nodes, and of their outputs."""
     return {
         trace.records[i].call.name: {"nodes": list(names), "outputs": list(outputs)}
         for i, (names, outputs) in trace.run.nodes.items()

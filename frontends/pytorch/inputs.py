@@ -501,7 +501,7 @@ def _is_named(node: ast.expr, name: str) -> bool:
 
 
 def _unpacks(target: ast.expr, values: Sequence[Any]) -> bool:
-    # A tensor of that shape would unpack into its first size, another number of names.
+    # ``a, b = x`` cannot unpack a tensor of shape (5, 7): it has five rows for two names. So x is a pair of numbers.
     if not isinstance(target, (ast.Tuple, ast.List)):
         return False
     n = len(target.elts)
@@ -510,7 +510,7 @@ def _unpacks(target: ast.expr, values: Sequence[Any]) -> bool:
 
 
 def _is_index(loop: ast.For) -> bool:
-    # An index selects among attributes: ``self.layers[i]``.
+    # ``self.layers[i]`` shows that the loop variable ``i`` is an integer.
     if not isinstance(loop.target, ast.Name):
         return False
     variable = loop.target.id
@@ -559,7 +559,7 @@ class _Consumer:
         self._recording = recording
         self.values: list[Any] = []
         self._holders: list[Any] = []
-        """The containers around the present value, so that one that contains itself ends."""
+        """The containers around the present value; a container that contains itself would never end without them."""
         self._first = self._n_calls()
 
     def _n_calls(self) -> int:
@@ -708,8 +708,8 @@ MAX_RUNS = 16
 def count_most_expensive(recorder: Recorder, first: Branches, record: Callable[[Recorder, Branches], object]) -> None:
     """Replace the recorded run by one that takes the most expensive side of every branch.
 
-    Each branch is tried once: first in all modules whose code it is, then in each of them. A side on which the model
-    fails, or does not end, is not taken.
+    The other side of a branch is tried in all modules that share the code of the branch, and then in each single module
+    of several. A side on which the model fails, or does not end, is not taken.
 
     Args:
         recorder: has the first run, in which all conditions are True.
@@ -748,7 +748,7 @@ def _common_side(sides: Mapping[Branch, bool], branch: Branch) -> bool:
 
 
 def _waiting(branches: Branches) -> list[Branch]:
-    # A branch is tried in all of its modules at once, and then in each of several.
+    # First each branch in all modules that run its code, then in every single module if there are several.
     everywhere: list[Branch] = [*dict.fromkeys((code, position, None) for code, position, _ in branches.met)]
     n_modules = {each: sum(met[:2] == each[:2] for met in branches.met) for each in everywhere}
     return everywhere + [met for met in branches.met if n_modules[met[0], met[1], None] > 1]

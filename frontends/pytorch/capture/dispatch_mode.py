@@ -114,9 +114,9 @@ class CaptureMode(TorchDispatchMode):
         is_over: whether the last capture of the thread ended in another thread, so that operators just run.
         end_in_thread: restores the state of the thread, in that thread.
         casts: casts meta operands under autocast.
-        n_arrived: the operators seen since a composite operator began below other modes; -1: none runs.
-        inner_operators: the number of inner operators of a composite operator below other modes, by operator and
-            shapes.
+        n_arrived: the number of inner operators so far of the composite operator that runs while another dispatch mode
+            is active; -1 if none does. That mode may skip inner operators.
+        inner_operators: the number of inner operators of such a composite operator, by operator and shapes.
         session: the thread that captures; None after the capture.
         makes_arrays: whether code outside of all modules may turn tensors without data into arrays of NumPy.
         whole_calls: modules and functions with a cost of their own; None if there are none.
@@ -257,7 +257,7 @@ class CaptureMode(TorchDispatchMode):
         return self._choose_whole(plan)
 
     def _lacks_data(self, plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
-        # Random numbers, and data overwritten by unknown values, are not those of a run.
+        # An estimate does not know the random numbers of a run, nor data that unknown values have overwritten.
         if not self.is_estimate or (args and isinstance(args[0], Tensor) and args[0].is_meta and plan.is_random):
             return False
         tensors = tensors_of(args, kwargs)
@@ -270,7 +270,8 @@ class CaptureMode(TorchDispatchMode):
         if plan.written:
             result = self._choose_whole(plan)(plan, args, kwargs)
             for target in all_tensors(plan.written_arguments(args, kwargs)):
-                if type(target) is Tensor and not target.is_meta:  # parameters are drawn too, and never decide
+                # Parameters are excluded: they are initialized at random, but no branch depends on them.
+                if type(target) is Tensor and not target.is_meta:
                     self.values.forget_data(target, DRAWN)
                     self._plans = {}
             return result
@@ -458,7 +459,7 @@ class CaptureMode(TorchDispatchMode):
         return self._call(plan, args, kwargs) if result is NotImplemented else result
 
     def _follow_uncached(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any) -> None:
-        # Cached calls update the known values as observers.
+        # For calls in the cache, the observers update the known values. This call does not notify them.
         rule = plan.follow_rule
         if isinstance(result, Tensor) and result.is_meta and rule is not None and rule.change is not Change.NOTHING:
             tensors = tensors_of(args, kwargs)
@@ -491,7 +492,7 @@ class CaptureMode(TorchDispatchMode):
             return run()
 
     def note_returned(self, result: Any) -> None:
-        """Register the result of an outermost module: its memory is output."""
+        """Register the result of an outermost module: its memory as ``output``, that of caches as ``cached``."""
         if torch._C._current_autograd_node() is None:
             for ledger in self.ledgers:
                 ledger.returned(tensors_in(result))
@@ -699,7 +700,7 @@ FUNCTIONS: Mapping[Callable[..., Any], Callable[..., str | None]] = {
     functional.softsign: _always("softsign"),
     functional.tanhshrink: _always("tanh_shrink"),
 }
-"""Functions that return the operator to count a call as, from its arguments; None to count the call as executed."""
+"""By function: returns the operator as which a call counts, from its arguments; None: its inner operators count."""
 
 OPERATORS = ("l1_normalize", "l2_normalize", "local_response_norm", "lp_pool", "softmin", "softsign", "tanh_shrink")
 
@@ -723,7 +724,8 @@ def check_regroup(regroup: object) -> Collection[str]:
 class RegroupedFunctions(TorchFunctionMode):
     """A function mode that records each call of a function in :data:`FUNCTIONS` as one operator.
 
-    The function runs unchanged, without recording its inner operators; its backward pass has their derivatives.
+    The function runs unchanged, and its inner operators are not recorded. The backward pass is recorded as it runs: it
+    has the derivatives of the inner operators.
 
     Args:
         mode: the capture.
@@ -806,8 +808,8 @@ class GraphConstants:
     def include(self, model: Module | None, tensors: Sequence[object]) -> bool:
         """Return whether all operands of a comparison are constants of a graph, so that the optimizer compares them.
 
-        A program compares other tensors, because TorchScript folds operators on constants. 0-d constants arrive as
-        numbers, which no program can compare by this operator.
+        The program itself never compares constants alone, because TorchScript folds such operators. Nor does it compare
+        numbers, because the operator takes tensors. 0-d constants arrive as numbers.
         """
         compared = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
         if compared and not isinstance(model, ScriptModule):

@@ -249,7 +249,7 @@ class OperatorPlans:
         return plan
 
     def add_row(self, row: Row) -> None:
-        """Use a row for the only operator of its name."""
+        """Use this row, and no other, for the operator that it names."""
         self.translator.replace_row(row)
 
 
@@ -312,8 +312,8 @@ def _shape(tensor: Tensor, has_dtype: bool) -> str:
 # Assignments of a number, ``x[0] = 1``
 #
 # With data PyTorch fills the elements. On the meta device it makes a tensor of the number, views it in the shape of the
-# elements, and copies it there. The copy is recorded as the fill, and the views are not recorded. A number that is
-# assigned to one element, ``x[0, 0] = 1`` of a matrix, is copied with data too.
+# elements, and copies it there. The copy is recorded as the fill, and the views are not recorded. If the number is
+# assigned to one element, ``x[0, 0] = 1`` of a matrix, PyTorch copies it in a real run too: this copy is no fill.
 
 
 VIEWS = frozenset(("aten::select", "aten::slice", "aten::unsqueeze", "aten::view", "aten::expand"))
@@ -534,7 +534,7 @@ _WITHOUT_INDICES = frozenset(
     getattr(functional, f"_{kind}_max_pool{rank}d").__code__
     for kind, rank in (("adaptive", 1), ("adaptive", 2), ("adaptive", 3), ("fractional", 2), ("fractional", 3))
 )
-"""The functions that drop the indices, which these operators always return."""
+"""The functions of PyTorch that call a max pooling operator, which always returns indices, and drop the indices."""
 
 
 def is_differentiated(tensor: Tensor) -> bool:
@@ -548,7 +548,10 @@ def any_is_differentiated(*values: object) -> bool:
 
 
 def statistics_dtype(x: Tensor, weight: Tensor | None = None) -> str:
-    """Return the dtype of the statistics of a norm or of attention: on a CPU that of the weight, else float32 at least.
+    """Return the dtype of the statistics of a norm or of attention.
+
+    It is the dtype of ``x``. If this has 16 bits, it is the dtype of the weight, if any, on a CPU, and float32 on other
+    devices.
 
     Args:
         x: the operand whose statistics they are.
@@ -611,7 +614,7 @@ may be needed, and computes the vectors as well, by another algorithm with other
 """
 
 KERNELS_OF_CPU = frozenset((*WITHOUT_GRADIENT, "mish_backward", "native_channel_shuffle"))
-"""The members of :data:`COMPOSITES` that run inner operators on the meta device whose results a CPU never allocates."""
+"""The members of :data:`COMPOSITES` that allocate inner results on the meta device, but not on a CPU."""
 
 _RECURRENT = (f"aten::{name}{cell}" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell"))
 
@@ -771,13 +774,15 @@ def decomposed(operator: OpOverload, args: Any, kwargs: Any, is_nested: bool) ->
 def run_kernel(run: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Return the result of a kernel; if it was the first one to import something, collect garbage.
 
-    Kernels in Python import the compiler when the first of them is called. Cycles of that import hold the frames above
-    it, and thereby their tensors. Memory would stay alive, and a gradient would be copied, as something else holds it.
+    The first kernel in Python imports the compiler. This import leaves reference cycles that hold the calling frames
+    and their tensors. Without a collection, memory would stay alive. Autograd would also copy a gradient that such a
+    frame holds, instead of taking it over.
     """
     before = len(sys.modules)
     result = run(*args, **kwargs)
     if len(sys.modules) != before:
-        gc.collect(2 if gc.isenabled() else 1)  # else all new objects are in the younger generations
+        # While the collector is disabled, all new objects stay in the younger generations.
+        gc.collect(2 if gc.isenabled() else 1)
     return result
 
 

@@ -33,7 +33,7 @@ from ..naming import spelling_of
 from ..tensors import join, nested_tensors, stored_elements, walk
 
 Rename: TypeAlias = Callable[[str], str]
-"""Returns the path of a module by what it was before."""
+"""Returns the new path of a module from its old path."""
 
 _NONE = (None, "")
 
@@ -55,7 +55,7 @@ class Root:
     Attributes:
         module: returns it, or None once it was deleted.
         path: its path, the prefix of all paths below it; empty if it is the only one.
-        has_parts: whether it has modules or parameters, so that others may have the same paths.
+        has_parts: whether it has modules or parameters. Only such outermost modules need names to tell paths apart.
     """
 
     has_parts: bool
@@ -103,7 +103,7 @@ class ModuleStack:
         """Weak references to the memory of the buffers of ``_buffers_of``, by its address."""
         self._buffers_of: Module | None = None
         self._wrapped: dict[int, tuple[ref[UntypedStorage], Tensor]] = {}
-        """The same for tensors inside parameters of ``_wrapped_of``, with these parameters."""
+        """The parameters of ``_wrapped_of`` that wrap tensors, with weak references to that memory, by its address."""
         self._wrapped_of: Module | None = None
 
     def lead(self, other: ModuleStack, running: Iterable[tuple[Module, str]]) -> None:
@@ -156,7 +156,7 @@ class ModuleStack:
     def enter(self, module: Module, passed: object = ()) -> None:
         """Push a module that is called with the arguments ``passed``.
 
-        A part of the outermost module may still be called after it returned, by an iterator that it returned.
+        An iterator that the outermost module returned may call a part of this module later, when no module is running.
         """
         if not self.running:
             self.passed = passed
@@ -437,7 +437,8 @@ class Identities:
         by_address: the identities of tensor objects, by address.
         storages: the storage id of each value, 0 for a number.
         parameters: the parameter id of each value that is a parameter.
-        has_unmade: whether an integer tensor without data has no maker, as PyTorch makes one from a list.
+        has_unmade: whether an operand is an integer tensor without data that no operator returned. PyTorch makes such
+            tensors from lists of indices.
     """
 
     storages: dict[int, int]
@@ -588,7 +589,7 @@ class Identities:
             self.by_address[id(tensor)] = (ref(tensor), operand, LEARNED)
 
     def register_part(self, part: Tensor, whole: Tensor) -> None:
-        """Register a tensor that holds a part of a parameter as that parameter, if an operator read the whole."""
+        """Register ``part``, a shard of the parameter ``whole``, as this parameter, if an operator read ``whole``."""
         parameter = self.parameter_of(whole)
         if parameter:
             _, operand, _ = self.of(part)
@@ -783,7 +784,8 @@ class ApiCallTracker(TorchFunctionMode):
         written = symbol_at(code, frame.f_lasti)
         if not written and method and method in code.co_names:
             return name, ()
-        return f"operator.{written or symbol}", ()  # without a symbol: sum() and functions of the module operator
+        # ``sum(x)`` and ``operator.add(x, y)`` have no symbol in the code.
+        return f"operator.{written or symbol}", ()
 
     @property
     def enabled(self) -> bool:
@@ -807,7 +809,7 @@ class ApiCallTracker(TorchFunctionMode):
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Context manager: track functions hidden from all other modes, although another function is running."""
+        """Context manager: track function calls although a function is running, and hide them from all other modes."""
         others = [_pop() for _ in range(_stack_size())]
         before, self._function = self._function, None
         was_silent, self._is_silent = self._is_silent, False
@@ -867,7 +869,7 @@ def _given(function: Any, names: tuple[str, ...], args: Any, kwargs: Mapping[str
 
 
 class _Globals(dict[str, Any]):
-    # A few of its own, and those of the module as they are at each call
+    # The globals of a twin: some replaced, all others looked up in the module at each access
     def __init__(self, own: Mapping[str, Any], module: dict[str, Any]) -> None:
         super().__init__(own)
         self._module = module
@@ -895,8 +897,9 @@ _SPECIAL: dict[int, tuple[Any, tuple[str, ...]]] = {
     **{id(function): (_twin(function), ()) for function in _ENTERED if type(function) is FunctionType},
     **{id(function): (None, names) for function, names in _ALTERNATIVES.items()},
 }
-"""The functions that are entered, with their twins, and those with alternatives, with their names; by id, because a
-function of the user may not be hashable."""
+"""The twin of each function of ``_ENTERED``, and the argument names of each function of ``_ALTERNATIVES``.
+
+By id, because a function of the user may not be hashable."""
 
 _THREAD = _Thread()
 

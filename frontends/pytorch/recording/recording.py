@@ -88,10 +88,10 @@ class Recording:
         assumptions: the assumptions about data.
         measures_time: whether any log needs the duration of calls.
         counts_pairs: whether any log needs the pairs that masks of attention allow.
-        pairs: the pairs of the next recorded call, if they are not in its arguments.
+        pairs: the pairs of the next recorded call of attention, if the recorded arguments do not include its mask.
         reading: the duration of the next recorded call; None if it was not measured.
         refused: the operator call that raised an error.
-        has_more: whether a call needs more than to be recorded.
+        has_more: whether ``_is_noted`` must see each call, for pairs of attention or for ``whole_paths``.
         whole_paths: paths of modules with a backward pass that is recorded as one call.
     """
 
@@ -198,7 +198,8 @@ class Recording:
         self.measures_time = any(log.recorder.measure_time is not False for log in self.logs)
         self.has_module_calls = any(log.module_calls is not None for log in self.logs)
         ledgers = [self.ledgers.observe] if self.ledgers else []
-        self._observers = [self._follow, *ledgers, self._record] if self.logs else []  # no circle that outlives the run
+        # Without logs there are no observers: these bound methods would be a reference cycle that outlives the run.
+        self._observers = [self._follow, *ledgers, self._record] if self.logs else []
 
     def add_whole(self, path: str) -> None:
         """Record the backward pass of a module as one call from now on."""
@@ -272,7 +273,8 @@ class Recording:
         of_blocks, self.pairs = self.pairs, None
         given = plan.bind(args, kwargs or {})
         pairs = allowed_pairs(self._values, given) if of_blocks is None else of_blocks
-        if isinstance(out := given.get("out"), Tensor):  # the forward pass saved it, and its mask as floats
+        # A backward call reads the output of its forward call, whose pairs are known. Its own mask is one of floats.
+        if isinstance(out := given.get("out"), Tensor):
             pairs = self._pairs_of_out.get(out.untyped_storage()._cdata, pairs)
         else:
             made = next((x for x in nested_tensors(result) if not x.is_nested), None)
@@ -373,7 +375,7 @@ class Assumptions:
 _INDEXING = frozenset(
     map(id, (torch.ops.aten.index.Tensor, torch.ops.aten.index_put.default, torch.ops.aten.index_put_.default))
 )
-"""The operators whose indices PyTorch makes from lists; on the meta device, no operator returns these indices."""
+"""The operators of ``x[[0, 2]]``: PyTorch makes a tensor of the list, on the meta device without an operator."""
 
 
 class Ledgers(list["StorageLedger"]):
@@ -420,7 +422,7 @@ class Ledgers(list["StorageLedger"]):
         return _in_all([ledger.paused for ledger in self])
 
     def adding_in_place(self) -> AbstractContextManager[None]:
-        """Context manager: a composite operator is running that adds in place outside dispatch modes."""
+        """Context manager: run a composite operator that adds in place, except inside a dispatch mode."""
         return _in_all([ledger.adding_in_place for ledger in self])
 
 
@@ -476,7 +478,7 @@ class Locator:
     outside: str
 
     def __init__(self, logs: Sequence[CallLog], number: int) -> None:
-        self.modules = ModuleStack(_weakly(self))  # a circle would keep the model
+        self.modules = ModuleStack(_weakly(self))  # a reference cycle would keep the model alive
         self.outside = "forward"
         self._logs = logs
         self._number = number
@@ -487,8 +489,8 @@ class Locator:
         self._step: CodeType | None = None
         """The function that is a step of an optimizer, if one may be running."""
         self._step_depths = 0, 0
-        """The stack depths at which that function was found last, and before: the operators of a step run at few
-        depths, mostly at two."""
+        """The last two stack depths at which that function was found. Most operators of a step run at one of two
+        depths, so that looking there first is fast."""
 
     def lead(self, other: Locator, running: Sequence[tuple[Module, str]]) -> None:
         """Continue this locator in a thread that this one started while ``running`` ran."""
@@ -578,8 +580,9 @@ class Locator:
 
 
 def _backward_phase(in_module: bool) -> str:
-    # A backward pass runs without grad mode, unless ``create_graph`` is set. A recomputation enables it, except in
-    # functions with a backward pass of their own, and runs a module or ``torch.utils.checkpoint`` below the engine.
+    # Grad mode alone does not decide. A backward pass enables it with ``create_graph``. A recomputation disables it in
+    # functions with a backward pass of their own. The engine of autograd calls modules and ``torch.utils.checkpoint``
+    # only in a recomputation.
     if not in_module and not _grad_enabled():
         return "backward"
     frame: FrameType | None = sys._getframe(2)
