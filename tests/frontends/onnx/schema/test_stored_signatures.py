@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from onnx import defs, helper
 
 from costcore.frontends.onnx import schema
 from costcore.frontends.onnx.schema import ONNX, STORED, real_schema, schema_signature, signature_of, stored_signatures
-from costcore.isolated import python_command
 from tests.frontends.onnx.small_models import model
 from tools.make_onnx_signatures import content
 
@@ -69,7 +69,7 @@ def test_onnx_registers_no_schema_for_a_plain_model(tmp_path):
         "onnx.defs.get_schema = refuse\n"
         "print(estimate(sys.argv[1]).total_report['flops'])"
     )
-    done = subprocess.run(python_command(code, str(path)), capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["8"]
 
 

@@ -7,6 +7,7 @@ import json
 import random
 import resource
 import subprocess
+import sys
 import time
 import warnings
 import zlib
@@ -15,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from costcore import CostError, estimate
-from costcore.isolated import python_command
 from tests.frontends.pytorch.traces.recording import op, tensor, write
 
 ADD = op("aten::add", 0, 5, tensor(2, 3), tensor(2, 3), ("Scalar", [], [], "1"))
@@ -223,7 +223,7 @@ def test_sympy_is_not_imported_for_integers(tmp_path):
         "import sys; from costcore import estimate; report = estimate(sys.argv[1]); "
         "print(len(report.trace), report.status, 'sympy' in sys.modules)"
     )
-    command = python_command(code, str(write(tmp_path / "trace.json", events)))
+    command = [sys.executable, "-c", code, str(write(tmp_path / "trace.json", events))]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["2", "complete", "False"]
 
