@@ -194,9 +194,9 @@ def fit(
         train: whether a training step is run, instead of inference; an optimizer or a loss implies it (PyTorch).
         optimizer: the optimizer of the step, and ``loss`` its loss; see :func:`costcore.estimate`.
         loss: as above.
-        context: memory that a process takes before its first tensor. Default: what the file of the device states as
-            measured, else 500 MiB (assumed) for a GPU, and for a plain amount such as ``"24 GB"`` if the model is code;
-            otherwise 0.
+        context: memory that a process takes before its first tensor. Default: the measured value in the file of the
+            device. Without such a value: 500 MiB (assumed) for a GPU, the same for an amount such as ``"24 GB"`` and a
+            model in code, and 0 in all other cases.
         workspace: memory that kernels take besides tensors.
         fragmentation: the share of the peak that an allocator loses on top of it.
         align: the alignment of values that are placed, in bytes.
@@ -664,7 +664,8 @@ class Attempts:
             return self.model
         recorded = {"memory": True} if self.records else {}
         with warnings.catch_warnings():
-            # Operators without a formula have a known memory. With changed options, the whole attempt is tentative.
+            # Ignore warnings of operators without a formula, because the memory of their results is known. Ignore all
+            # warnings of an attempt with changed options, because the user did not ask for these options.
             warnings.simplefilter("ignore", Warning if changes else CostWarning)
             given = self.inputs if inputs is None else inputs
             return estimate(self.model, given, **{**self.options, **recorded, **changes})

@@ -790,8 +790,8 @@ class Plans(Result):
     def expected(self, plan: Plan) -> tuple[float, float, float] | None:
         """Return the seconds of a step to expect by published runs: the minimum, the middle and the maximum.
 
-        None if no run is of such a model and device, or if the bound is slower than all of them: they are not
-        comparable.
+        None if no published run is of such a model and device. None also if the bound exceeds the times of all these
+        runs, because the runs are then not comparable with the plan.
 
         Args:
             plan: one of the plans.

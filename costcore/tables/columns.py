@@ -192,13 +192,13 @@ def matches(columns: Sequence[Column], sets: Iterable[Sequence[str]]) -> bool:
 
 
 def is_default(columns: Sequence[Column]) -> bool:
-    """Return whether the columns are, or end with, a set of this module, rather than chosen one by one."""
+    """Return whether the columns are a column set, such as ``ReportColumns.ALL``, possibly after further columns."""
     keys = tuple(column.key for column in columns if column != SENT)
     return any(keys[-len(names) :] == names for names in _DEFAULTS)
 
 
 def with_sent(columns: Sequence[Column]) -> list[Column]:
-    """Return a set of columns of this module with the bytes sent after the other bytes; any other list as it is."""
+    """Return the columns. A column set, see :func:`is_default`, also gets the bytes sent, after the other bytes."""
     bytes_at = [i for i, column in enumerate(columns) if column.key in ("mread", "mwrite", "mrw")]
     if not bytes_at or not is_default(columns):
         return list(columns)
@@ -357,7 +357,7 @@ def _with_unit(value: Any, kind: str, digits: int, fixed: bool) -> str:
 def cell_text(value: Any, kind: str, digits: int, fixed: bool) -> str:
     """Return the text of a cell without a unit prefix: ``-`` for None, empty for a missing value.
 
-    Numbers that are ``fixed`` have all digits, zero too, so that those of a column are aligned on the decimal point.
+    With ``fixed``, numbers keep trailing zeros, also zero itself (``0.000``): decimal points of a column are aligned.
     """
     if isinstance(value, Formatted):
         return value.text
@@ -391,8 +391,8 @@ def _decimal(value: Any, digits: int, fixed: bool) -> str:
 def in_order(items: Iterable[Any], column: Column, entry_of: Callable[[Any], Mapping[str, Any]]) -> list[Any]:
     """Return the items sorted by a column: numbers from the largest, text alphabetically.
 
-    The order is stable. Symbolic expressions are ranked by :func:`costcore.numbers.magnitude`, percentages by
-    the amounts they are percentages of; missing values come last.
+    The order is stable. Symbolic expressions are ranked by :func:`costcore.numbers.magnitude`. Percentages are ranked
+    by their amounts: ``flops%`` by ``flops``. Missing values come last.
 
     Args:
         items: the items to sort.

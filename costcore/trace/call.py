@@ -253,14 +253,14 @@ class Record(Generic[T]):
         run = run.recording(cycles=512)                   # write
         CYCLES.of(run)                                    # read: 512; 0 if it was not recorded
 
-    Files keep it: numbers, symbolic sizes, strings, tuples, lists and dicts of these. ``subs`` puts values into the
-    symbolic sizes inside of it.
+    Files keep the value, which may consist of numbers, symbolic sizes and strings, and of tuples, lists and dicts of
+    these. ``subs`` puts values into the symbolic sizes inside of it.
 
     Args:
         name: its key in :attr:`Run.records`.
         absent: its value if it was not recorded.
-        of_part: returns the value for a part of the run, from the new positions of its calls by old position. Default:
-            the value does not depend on the positions of calls.
+        of_part: returns the value for a part of the run. It takes the value for the whole run, and a mapping from old
+            to new positions of the calls in the part. Default: the value does not depend on the positions of calls.
         is_kept: whether files keep it.
     """
 
@@ -624,7 +624,7 @@ def note_on_masks(calls: Sequence[Call], layers: Collection[Layer]) -> str:
 
 class _Scores(NamedTuple):
     # A value with an element per pair: its size, how many elements are masked, the products that made it, and whether
-    # they are weights. A mask that waits for its scores has no producers.
+    # its elements are results of the softmax. A mask that was not yet added to scores has no producers.
     size: Dim
     skipped: Dim = 0
     producers: tuple[int, ...] = ()
@@ -637,8 +637,8 @@ class _Scores(NamedTuple):
 
 
 class _MaskedScores:
-    # Finds products and softmax of masked scores. Values are followed by their memory, as the views that autograd
-    # saves have ids of their own.
+    # Finds products and softmax of masked scores. The storage id identifies a value, because views that autograd saves
+    # have operand ids of their own.
     def __init__(self, masked: Mapping[int, int]) -> None:
         self._masked = masked
         self._known: dict[int, _Scores] = {}
@@ -708,7 +708,8 @@ class _MaskedScores:
                 yield producer, "y", skipped
 
     def _weights_inside(self, call: Call) -> Generator[tuple[int, str, Dim], None, _Scores | None]:
-        # The backward pass of attention as products: its weights were made inside of it, and first multiply dy.
+        # A backward pass of attention that runs as products. No recorded call made the softmax weights. The
+        # first product of the same module reads them as its first operand.
         waiting = self._attention.get(call.module, [])
         if not waiting or waiting[-1].size != call.layer["dy"].size:
             return None

@@ -206,8 +206,8 @@ class Node:
         Args:
             shape: its dimensions, None for a data-dependent one; or None if the rank is data-dependent.
             dtype: its dtype.
-            fold: computes its elements from arrays of the inputs' elements, which makes a small output of constants a
-                constant.
+            fold: the function that computes the elements of the output from arrays of the inputs' elements. With it, a
+                small output of constant inputs is a constant.
             count: number of leading inputs that the elements are computed from; None for all.
         """
         dims: Any = tuple(shape) if shape is not None else None
@@ -231,10 +231,11 @@ class Node:
         if self.op in _JOINING and any(array is not None for array in arrays):
             for i, value in enumerate(given):
                 if arrays[i] is None:
-                    # No larger than the output; a symbolic axis is as long as the output's, or 1.
+                    # The output has at least as many elements. A symbolic axis has length 1 here, which broadcasts.
                     arrays[i] = np.full([size if isinstance(size, int) else 1 for size in value.known_shape], None)
         elif self.op not in _MIXING and any(value.data is None for value in given[1:]):
-            return None  # an index, a size or a place
+            # The other inputs of these operators are indices, sizes or positions, which must be known.
+            return None
         if any(array is None for array in arrays):
             return None
         self.reads_elements = True
@@ -249,7 +250,7 @@ class Node:
     def reshaped(self, x: Value, shape: Sequence[Dim | None]) -> Value:
         """Return an output with the elements of the input ``x`` in another shape.
 
-        The output of an initializer is the initializer too.
+        If ``x`` is an initializer, the output stands for the same stored tensor.
         """
         result = self.result(shape, x.dtype, lambda data, *_: data)
         if x.stored is not None:
@@ -318,7 +319,7 @@ def bind(proto: Any, operator: Operator, inputs: list[Value | None], attributes:
 
 
 def _check_type(node: Node, attribute: Any, expected: int | None) -> None:
-    # An attribute that this version lacks may have its type of any version.
+    # If this version of the operator lacks the attribute, accept the types that it has in any other version.
     types = {expected} if expected is not None else None
     if types is None and node.schema is not None:
         types = types_of_any_version(node.key).get(attribute.name)
@@ -577,7 +578,7 @@ QUANTIZED_PRODUCTS = ("QLinearConv", "QLinearMatMul", "QGemm")
 """Operators that a quantizer writes without the metadata of the float operators that they replace."""
 
 SETTINGS = ("_scale", "_zero_point")
-"""Suffixes of the names of scales and zero points by quantizers, also of activations: ``input.1_scale``."""
+"""Suffixes that quantizers append to the name of a weight or an activation to name its scale and its zero point."""
 
 _FUSED = re.compile(r"\w+Fusion_(?P<operand>W|[A-Z]\w*?B)_")
 """The prefixes of ONNX Runtime for the names of tensors that it fused: ``ConvBnFusion_W_conv1.weight``,
@@ -660,7 +661,7 @@ def _owner_in(name: str) -> str:
     if name.endswith(SETTINGS):
         return ""
     fused = _FUSED.match(name)
-    if fused:  # the sum of a normalization is a bias now, of the convolution that reads it
+    if fused:  # a bias that ONNX Runtime made of another node belongs to the convolution that reads the bias
         name = name[fused.end() :] if fused["operand"] == "W" else ""
     owner = name.rpartition(".")[0]
     return "" if "/" in name or ":" in name or not all(owner.split(".")) else owner
@@ -750,5 +751,5 @@ def row(
     attrs: Mapping[str, Source] | None = None,
     **rest: Any,
 ) -> Row:
-    """Return a row for the operator of the spec that holds it, and so without a name."""
+    """Return a row without the name of an operator; :attr:`OperatorSpec.own_rows` adds the name."""
     return Row("", op, inputs or {}, attrs or {}, **rest)

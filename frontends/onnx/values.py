@@ -82,7 +82,8 @@ class StoredTensor:
         identity: its operand id, once an operator reads it.
         is_buffer: whether the exporter marks it as not learned.
         is_in_program: whether the exporter marks it as a tensor of the user's program, and not as learned.
-        is_number: whether a node holds it, in a file whose exporter keeps learned tensors as initializers.
+        is_number: whether it is a plain number, not a parameter: a node holds it, and the exporter of the file keeps
+            learned tensors as initializers.
         is_learned: whether the exporter marks it as a parameter, which may have a single element.
         is_unmarked: whether the exporter marks neither parameters nor buffers.
         folded_from: the parameters from which the exporter computed it, together with other values; ``""`` otherwise.
@@ -121,8 +122,8 @@ class Value:
         dtype: dtype.
         data: its elements as an object array of exact numbers and symbolic expressions, if known.
         partial: the same with None for unknown elements, if some are known and some are not.
-        role: ``param`` for stored floats, ``const`` for other stored values and for results of these and of shapes
-            alone, ``data`` for everything that the run computes.
+        role: ``param`` for a stored floating-point tensor. ``const`` for any other stored value, and for a result that
+            follows from constants and shapes alone. ``data`` for everything that the run computes.
         follows_shapes: whether a ``const`` depends on shapes of this run.
         stored: its stored tensor, also behind operators that only forward or reshape it.
         identity: operand id in this run.

@@ -1,7 +1,7 @@
 """The estimate: what one pass of a module costs, without weights or arithmetic, on the meta device.
 
-A copy of the model runs once, or again where lists turn out to be numbers or where data decide a branch. Afterwards
-nothing of the run stays: the second section removes tensors from caches and globals.
+A copy of the model runs once. It runs again if a list in the inputs is not a shape but numbers, or if data decide a
+branch. Afterwards nothing of the run stays: the second section removes tensors from caches and globals.
 """
 
 from __future__ import annotations
@@ -106,8 +106,9 @@ def estimate(
             :class:`costcore.Tensor`), a tensor or array (of floats only shape, dtype and ``requires_grad`` are used;
             integers and bools, up to 2**20 of them, keep their values), a list or tuple of these for several arguments,
             a dict for keyword arguments, nested as the module takes them; None for no arguments, or for those that a
-            program was exported with. :class:`costcore.Value` passes integers as they are; so does a list or tuple of
-            them for a parameter that is annotated as one, or that the code uses as sizes, and a list in a dict inside.
+            program was exported with. :class:`costcore.Value` passes integers as they are. A list or tuple of integers
+            is passed as it is if the parameter is annotated as one, or if the code uses the parameter as sizes. So is
+            a list of integers in a dict that is itself an argument.
         backward: whether the backward pass of the sum of all floating-point outputs is recorded as well.
         dtype: dtype of the inputs given as shapes alone, ``torch.int64`` or ``"int64"``; None: that of the first
             floating-point parameter.
@@ -118,8 +119,9 @@ def estimate(
             ``"adamw"``, or a function that takes the parameters and returns a ``torch.optim.Optimizer``.
         step: ``"steady"``: the optimizer has its state before the step; ``"first"``: the step makes it;
             ``"accumulated"``: the last micro-batch of several, before which the gradients of the others exist too.
-            Of a distributed model, ``fully_shard`` reduces gradients in each of them, ``DistributedDataParallel`` in
-            the last alone; with ``"unsynchronized"`` both do so in the last alone, and gradients are whole before it.
+            In a distributed model, ``fully_shard`` then reduces gradients in every micro-batch, and
+            ``DistributedDataParallel`` in the last one alone. ``"unsynchronized"``: both reduce gradients in the last
+            micro-batch alone, and keep whole gradients until then.
         loss: returns the scalar whose backward pass is run from what the model returned; default: the sum of all
             floating-point outputs, whose own operators are not recorded. A loss and an optimizer imply ``backward``.
         checkpoint: name of a class of modules, whose outermost ones run under ``torch.utils.checkpoint``, or a pattern
@@ -186,7 +188,8 @@ def estimate(
 
 
 def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Settings) -> None:
-    # Record a pass, and again where it fails for want of a GPU, on lists that are numbers, or at branches.
+    # Record a pass. Record it again if it fails because there is no GPU, if it fails because a list of integers is not
+    # a shape, or if data decide a branch.
     model = called.module
     keeps_indices = False
 
@@ -311,7 +314,7 @@ def _record(
         inputs: its inputs.
         settings: the options.
         kept: watches the tensors of the run.
-        branches: which sides of branches are run that data decides.
+        branches: the side to run of every branch that data decide.
         keeps_indices: whether tensors that are indexed by lists keep their values.
 
     Returns:
@@ -460,7 +463,8 @@ class _Pass(NamedTuple):
         mode.values.update(self.values)
         model = self.called.module
         forward = ModelErrorContext(model, mode.recording, "forward", self.passed, self.values.missed)
-        draws = nullcontext() if self.is_distributed else _draws_noted(mode)  # PyTorch draws numbers of its messages
+        # For collectives, PyTorch itself draws random ids.
+        draws = nullcontext() if self.is_distributed else _draws_noted(mode)
         mode.thread_settings, mode.branches = self._settings_of_thread, self.branches
         mode.makes_arrays = self.called.function is not None
         with (
@@ -617,8 +621,8 @@ _caches: WeakKeyDictionary[type, set[ref[Any]]] = WeakKeyDictionary()
 class KeptTensors:
     """Cleans up tensors that code keeps outside of the model: in caches, globals or class attributes.
 
-    An earlier run may have left its own: they are removed from caches of functions before the estimate, which would
-    otherwise not count what made them.
+    An earlier run may have left tensors in caches of functions. These caches are cleared before the estimate, which
+    would otherwise not count the operators that make the tensors.
 
     Args:
         model: the model, whose classes are those whose code runs.
@@ -637,14 +641,15 @@ class KeptTensors:
         """Watch lists, dicts and sets to which functions of the model and of its copy refer.
 
         Args:
-            containers: each with whether several functions refer to it, so that the model may read what it stores.
+            containers: pairs of a container and whether several functions refer to it. If so, the model may read from
+                the container what the copy stores in it.
         """
         self._shared = [(container, copy(container), is_read) for container, is_read in containers]
 
     def restore_shared(self) -> None:
-        """Restore containers with replaced items, or with tensors of the run for the model to read.
+        """Restore containers whose items were replaced, and those from which the model may read tensors of the run.
 
-        What code collects for others is left there.
+        Other containers keep what the run added, such as a list in which a hook collects results.
         """
         made = set(map(id, self._tensors())) if self._shared else set()
         for container, before, is_read in self._shared:

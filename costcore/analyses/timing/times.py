@@ -128,7 +128,7 @@ class Times:
 
     @cached_property
     def least_seconds(self) -> float:
-        """The minimum time of the run, as far as it is known, by what caches can hold during it.
+        """The minimum time of the run as far as rates are known, with the reads of values too large for the caches.
 
         See :mod:`costcore.analyses.timing.bound`. 0 if no rate of the device is known.
         """
@@ -142,7 +142,7 @@ class Times:
 
     @property
     def beyond_binds(self) -> str:
-        """The memory that causes this excess, by reads of weights, inputs and values evicted from caches."""
+        """The memory behind :attr:`beyond_groups`: it supplies weights, inputs and values evicted from caches."""
         return self.whole_run.binds or "dram"  # a run without inputs reads values again all the same
 
     def __repr__(self) -> str:
@@ -340,7 +340,7 @@ class _Retyper:
 
 
 def layer_at(layer: Layer, dtype: str) -> Layer:
-    """Return the layer with floating-point tensors of this dtype; the same object if it has none of another."""
+    """Return the layer with its floating-point tensors in this dtype; the same object if no tensor changes."""
     inputs = {name: _tensor_at(tensor, dtype) for name, tensor in layer.inputs.items()}
     outputs = tuple(_tensor_at(tensor, dtype) for tensor in layer.outputs)
     return layer if inputs == layer.inputs and outputs == layer.outputs else replace_tensors(layer, inputs, outputs)

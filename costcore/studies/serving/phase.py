@@ -456,7 +456,7 @@ FEWEST_RATES = 3
 """The minimum number of rates of a range."""
 
 INSIDE = {"decode": 0.85, "prefill": 0.68}
-"""The share of rates inside the range of all other devices, leaving one device out, by phase."""
+"""The share of published rates that lie in the range of the near rates of other devices, by phase."""
 
 
 class PublishedRate(NamedTuple):
@@ -469,7 +469,8 @@ class PublishedRate(NamedTuple):
         model: the model.
         weights: format of the weights, a key of :data:`STORED_BITS`.
         phase: ``decode``, ``prefill`` or ``requests``.
-        tokens: mean context of the decode steps, tokens of the prompt, or of prompt and output.
+        tokens: of ``decode``, the mean context of the steps; of ``prefill``, the tokens of the prompt; of ``requests``,
+            the tokens of prompt and output.
         rate: tokens per second of one device.
         bound: the bound of ``rate``; for requests, at the largest batch that fits.
         source: where it is published.

@@ -33,11 +33,11 @@ from costcore.text.output import Column
 from costcore.trace.call import Assumption, check_attention
 
 FORMULA_COLUMNS = ("macs", "flops", "load_weight", "load_act", "store_act", "load_kv", "store_kv")
-"""The amounts with formulas; bytes are in bits."""
+"""The amounts with formulas. The sums over calls, from which they are computed, have bits in place of bytes."""
 
 
 class ServingReport(Result):
-    """The costs of prefill and decode of a language model, and the number of sequences that fit with it.
+    """The costs of prefill and decode of a language model, and the number of sequences that fit beside its weights.
 
     The model runs on the meta device at few sizes, on new tokens after cached ones. Operations and bytes of all other
     sizes follow from formulas in the numbers of sequences, new tokens and cached tokens; where no formula holds, from a
@@ -336,7 +336,7 @@ class ServingReport(Result):
             ranks: devices that share the model by tensor parallelism.
             expert_ranks: devices that divide the experts of every layer; each holds whole experts. A multiple of
                 ``ranks``; each group of ``ranks`` devices serves its own sequences.
-            link: the link between them, ``"nvlink4"``, or to the device for prefill.
+            link: the link between the devices that share the model, ``"nvlink4"``, and to ``prefill_device``.
             prefill_device: a device that runs prompts alone, so that ``device`` only decodes.
             draft: a model that drafts (speculative decoding).
             drafts: tokens that it drafts in every step.
@@ -491,14 +491,14 @@ class Row(NamedTuple):
 
     Attributes:
         device: name of the device.
-        phase: ``prefill`` or ``decode``, of latent attention with how it is computed.
+        phase: ``prefill`` or ``decode``; ``decode, expanded`` or ``decode, absorbed`` of latent attention.
         batch: number of sequences.
         macs_per_token: MACs per new token.
         weight_bytes: bytes of weights that are read.
         kv_bytes: bytes of the cache that are read, new tokens included.
         intensity: FLOPs of products per byte of weights and cache.
         binds: ``compute`` or ``memory``.
-        bound_seconds: the minimum time of the pass; with experts of the mean pass.
+        bound_seconds: the minimum time of the pass; if it has experts, the minimum time of the mean pass.
         least_seconds: the minimum time of every pass, even if all tokens choose the same experts.
         tokens_per_second: new tokens per second, at most; None if the sequences do not fit the device.
         sequences: how many sequences of this context fit; None if the memory of the device is unknown.
@@ -703,7 +703,7 @@ class StoredWeights:
     """How the weights of a model are stored and multiplied.
 
     Args:
-        model: the model; packed weights keep their format, and without ``weights`` all weights from a file.
+        model: the model. Packed weights keep their format. Weights from a file keep it if ``weights`` is None.
         dtype: dtype of vectors, of modules that are kept, and of activations.
         weights: format of all other weights; None: ``dtype``.
         activations: dtype to which inputs of products are quantized; None: ``dtype``, or as packed weights have it.
@@ -843,7 +843,8 @@ class Format(NamedTuple):
         name: its name.
         bits: bits of one number.
         scale_bits: bits of the scale that a group of numbers shares, with its zero point if it has one.
-        group: numbers of a group; 0 without scales, or if whole rows or tensors share one, which is not counted.
+        group: how many numbers share a scale. 0 if there is no scale, or if a whole row or tensor shares a scale: such
+            a scale is not counted.
     """
 
     name: str
@@ -896,7 +897,7 @@ DTYPES: Mapping[str, str] = {
     "bf16": "bfloat16",
     "fp32": "float32",
 }
-"""The dtype of each format with another name than its dtype."""
+"""The dtype of each format whose name is not the name of its dtype."""
 
 
 _BITS = re.compile(r"(\d)[-_ ]?bits?")

@@ -1,4 +1,4 @@
-"""Rows of tables of models: computing one, its columns, and files that rows are appended to.
+"""Rows of tables of models: how a row is computed, which columns it has, and files to which rows are appended.
 
 A failing model gives a row with the error as status. Rows are appended to JSON lines, CSV or Parquet under a lock, so
 that an interrupted table can go on. Messages between the processes that compute rows are here too.
@@ -517,7 +517,7 @@ def write_parquet(path: Path, names: Sequence[str], records: Callable[[], Iterat
     Args:
         path: the file.
         names: its columns.
-        records: returns the rows, which are read twice: their types are those of all rows.
+        records: returns the rows. It is called twice, because the type of a column depends on all rows.
 
     Raises:
         OSError: if it cannot be written.
@@ -658,7 +658,7 @@ class RowFile:
         self._stack.close()
 
     def earlier(self) -> Iterator[tuple[str, ModelRow]]:
-        """Yield the key and the row of every model of an earlier run that did not fail, without arguments.
+        """Yield the key and the row of every model that did not fail in an earlier run. These rows have no arguments.
 
         Of several rows with a key the last one counts.
 

@@ -83,7 +83,7 @@ class Recording(GraphWriter[Value, StoredTensor]):
             raise node.error("produces tensors, but the model declares a sequence")
         is_zero_cost = node.op in ZERO_COST
         if outputs and not is_zero_cost and all(value.role == "const" for value in outputs):
-            # with all axes: a value of one element is a plain number to its readers only
+            # The output keeps its axes. Only a reader takes a constant of one element for a plain number.
             layer = Layer("constant", {}, [Tensor(value.known_shape, value.dtype, "data") for value in outputs])
             return Translation(layer, (), outputs, has_row=True), None
         if any(map(is_unranked, node.inputs)):
@@ -203,7 +203,8 @@ def _operand(value: Any, role: Role) -> Tensor | None:
 
 
 def _with_shapes(translation: Translation) -> Translation:
-    # A constant that is added or multiplied is a plain number; one that a product, a sum or a copy reads has axes.
+    # Element-wise operators read a constant of one element as a plain number. All other operators, such as products,
+    # reductions and copies, read it as a tensor with axes.
     # Outputs are written in full, also those that repeat elements.
     layer = translation.layer
     if any(tensor.stored is not None for tensor in layer.outputs):
@@ -334,10 +335,10 @@ class _Folding:
         self._moved: dict[int, int] = {}
         """Quantized values by the ids of the real ones."""
         self._absorbed: dict[int, set[int]] = defaultdict(set)
-        """First outputs of the calls that no longer read a value, by its id."""
+        """The calls that no longer read a value, by id of the value; the id of its first output stands for a call."""
         self._producers: dict[int, Call] = {}
         self._readers = readers_of(recording)
-        """First outputs of the calls that read a value, by its id; 0 for any other reader."""
+        """The calls that read a value, in the same form; 0 stands for any other reader."""
         for call in self._recorder.calls:
             self._producers.update((i, call) for i in call.outputs if i not in call.inputs)  # views of stored values
 
@@ -372,12 +373,12 @@ class _Folding:
         source = Source(call.layer["x"], call.inputs[0], call)
         made = self._producers.get(source.identity)
         if made is not None and made.layer.op == "quantize" and made.layer["x"].role != "data":
-            weight = made.layer["x"]  # quantized as it is stored
+            weight = made.layer["x"]  # stored as a float: runtimes store the quantized weight instead
             source = Source(Tensor(weight.shape, source.tensor.dtype, weight.role), made.inputs[0], call)
         return source if source.is_stored or not (is_view or place(call) != place(reader)) else None
 
     def _only_reader(self, call: Call, output: int = 0) -> Call | None:
-        # The reader must run as often as the call, and where it runs.
+        # The reader must be in the same loop or branch as the call, and run as often.
         readers = self._readers.get(call.outputs[output], ())
         reader = self._producers.get(readers[0]) if len(readers) == 1 else None
         is_first = reader is not None and reader.inputs[:1] == call.outputs[output : output + 1]
@@ -391,7 +392,7 @@ class _Folding:
         return [*limits, reader] if reader is not None and reader.layer.op == "quantize" else []
 
     def _move(self, call: Call, sources: Mapping[str, Source]) -> None:
-        # Only if it leaves the scale of the elements
+        # An operator that moves elements is folded only if its result has the scale and zero point of its operands.
         layer = call.layer
         if not sources or any(name not in sources for name, x in layer.inputs.items() if x.dtype in FLOATS):
             return
@@ -432,7 +433,7 @@ class _Folding:
             identities.append(identity if source is None else source.identity)
         scaled = [(new_names.get(own, own), source.scale) for own, source in sources.items()]
         if call.layer.op in PRODUCTS:
-            scaled = [(name, scale) for name, scale in scaled if name != "b"]  # its scale is that of the sums
+            scaled = [(name, scale) for name, scale in scaled if name != "b"]  # follows from the other scales
         if last.layer.op == "quantize":
             scaled.append(("y", last))
         for name, scale in scaled:
@@ -560,7 +561,10 @@ class Scales:
 
 
 def readers_of(recording: Recording) -> dict[int, list[int]]:
-    """Return the first outputs of the calls that read the elements of a value, by its id; 0 for any other reader."""
+    """Return the calls that read the elements of each value, by id of the value.
+
+    The id of its first output stands for a call, and 0 for any other reader.
+    """
     readers: dict[int, list[int]] = defaultdict(list)
     for call in recording.recorder.calls:
         if call.outputs and call.layer.op not in SHAPES:

@@ -105,7 +105,7 @@ def has_lazy_parameters(model: Module) -> bool:
 
 
 def _move_lazy_parameters(model: Module) -> None:
-    # They copy themselves to their own device.
+    # Copies of lazy parameters are on the device of the originals: replace them by lazy parameters on the meta device.
     moved: dict[int, Any] = {}
     for module in modules_of(model):
         if isinstance(module, LazyModuleMixin):  # a copied handle refers to hooks that no module has
@@ -153,7 +153,8 @@ def _drop_data(module: ScriptModule) -> None:
 def keep_input_checks(exported: Module, copied: Module, n_positional: int) -> None:
     """Make the copy of an exported module check its inputs, too.
 
-    Until PyTorch 2.8 hooks do so, which copies lose; later the graph does.
+    Until PyTorch 2.8, hooks of the exported module check its inputs, and the copy has no such hooks. In later releases
+    the graph checks the inputs, also in the copy.
 
     Args:
         exported: the module of an exported program.
@@ -496,7 +497,8 @@ def _cell_contents(function: FunctionType) -> Iterator[Any]:
 
 
 def _writes_to_cells(value: Any) -> bool:
-    # It assigns variables of the enclosing function, such as a counter: the copy must not count, too.
+    # Does the function assign variables of the enclosing function, such as a counter? Runs of the copy must not change
+    # the variables of the original.
     if type(value) is not FunctionType or not value.__closure__:
         return False
     return _stores_of(value.__code__)
@@ -741,7 +743,7 @@ Sizes: TypeAlias = "Iterator[tuple[Tensor, int]]"
 _aten = torch.ops.aten
 
 _FAST_SUMS = (torch.float32, torch.float16, torch.bfloat16)
-"""Types of weights whose bags are summed without a list of the bag of every index."""
+"""Dtypes of embedding weights for which a CPU sums bags without storing the bag of every index."""
 
 
 def _elementwise(results: Sequence[Tensor], x: Tensor, target: Tensor, *_: Any) -> Sizes:

@@ -564,7 +564,7 @@ class LiveMemory:
                 self.resize(watch, storage.nbytes())
 
     def resize(self, watch: Watch, nbytes: int) -> None:
-        """Register that a storage changed its size: another block with the same id begins, and then its block ends."""
+        """Register that a storage changed its size: a new block with the same id begins, then the old block ends."""
         self._note_storage(watch)
         old = self.blocks[watch.number]
         assert old is not None
