@@ -183,7 +183,7 @@ def test_measured_steps_decide_the_days(model, tmp_path, capsys):
     assert main(["train", model, *measured, "--output", str(tmp_path / "ledger.json")]) == 0
     assert json.loads((tmp_path / "ledger.json").read_text())["stages"][0]["measured"]["days"] == 1
     assert main(["train", model, *measured[:4]]) == 0
-    assert " hours  at 40 % MFU on 1 x 0.0 TFLOP/s" in capsys.readouterr().out
+    assert " hours  at 40 % MFU, an assumption, on 1 x 0.0 TFLOP/s" in capsys.readouterr().out
 
 
 def test_devices_energy_and_money(model, capsys):

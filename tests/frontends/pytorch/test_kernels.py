@@ -753,7 +753,7 @@ def test_masks_of_kernels_leave_out_pairs(name, stand_in):
     arguments = (arguments[0].clone().requires_grad_(), *arguments[1:])
     report = estimate(lambda *given: attention(*given), arguments, attention="computed", backward=True)
     assert [call["macs"] for call in report.layer_report.values()] == [pairs * 2 * D, 2 * pairs * 2 * D]
-    assert f"attention counts {2 * pairs} of" in report.notes[0]
+    assert f"attention counts the {2 * pairs} of" in report.notes[0]
     for each in (report, estimate(lambda *given: attention(*given), arguments, backward=True)):
         ledger = TrainingLedger()
         ledger.add("step", each, tokens=len(arguments[0]))

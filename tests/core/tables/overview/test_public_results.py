@@ -18,6 +18,7 @@ PARTS = {
     *(
         "Assumption",
         "BlockDelta",
+        "Bound",
         "Blocks",
         "Call",
         "CallCost",

@@ -212,8 +212,10 @@ def test_floats_are_known_only_if_they_follow_from_known_values():
     assert size_of(lambda x: torch.ones(int(torch.full((2,), 1.5, device=x.device).sum())), (1,)) == (3,)
     taken = ["a number read from a tensor without data was assumed to be 1"]
     assert size_of(lambda x: torch.ones(int(x.sum())), torch.tensor([2.0, 3.0]), assumes=taken) == (1,)
-    model = Call(lambda self, x: torch.ones(int(self.scale)), scale=torch.tensor(5.0))
+    model = Call(lambda self, x: torch.ones(int(self.scale)), scale=torch.nn.Parameter(torch.tensor(5.0)))
     assert [a.what for a in estimated(model, (1,)).assumptions] == taken
+    model = Call(lambda self, x: torch.ones(int(self.scale)), scale=torch.tensor(5.0))  # a constant of the model
+    assert estimated(model, (1,)).assumptions == []
 
 
 def test_nothing_is_computed_unless_it_decides(monkeypatch):
