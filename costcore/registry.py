@@ -192,10 +192,10 @@ def first_bytes(path: str) -> bytes:
 
 
 def applicable_options(target: str, model: object, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``options`` without options for files of other frontends.
+    """Return ``options``, but leave out those that apply only to files of other frontends.
 
     Args:
-        target: the target of the model.
+        target: what names the model, a path or ``timm:resnet50``.
         model: the model.
         options: options of :func:`costcore.estimate`.
     """
@@ -438,7 +438,7 @@ PREFIX = "calc_"
 
 
 def discover(module: ModuleType) -> dict[str, Calculator]:
-    """Return the calculators in ``module``: functions ``calc_<op>``, for ``<op>`` or the operators they ``cover``.
+    """Return the calculators in ``module``: functions ``calc_<op>``, for ``<op>`` or operators of ``@covers``.
 
     Raises:
         CostError: if an operator has two calculators.
@@ -493,7 +493,7 @@ class LazyCalculators(Mapping[str, Calculator]):
     def __getitem__(self, op: str) -> Calculator:
         if op not in self._loaded and op in self._index:
             self._loaded.update(self._load(self._index[op]))
-        if op not in self._loaded and "::" not in op:  # names of frameworks have no built-in calculator
+        if op not in self._loaded and "::" not in op:  # native names, with ``::``, have no built-in one
             self._complete()
         return self._loaded[op]
 

@@ -1,6 +1,7 @@
 """The unformatted content of a result: exact figures, and tables to sort, limit and write as data or text.
 
-Below it, the overview of a result: figures, tables and remarks for ``print``, for notebooks, and as Markdown.
+The second half of this module makes the overview of a result: figures, tables and remarks for ``print``, for notebooks,
+and as Markdown.
 """
 
 from __future__ import annotations
@@ -471,7 +472,7 @@ class ReportTable:
         if self.dropped_first is not None:
             width = terminal_width(stream)
             table, left_out = in_terminal(table, self.columns, mode, width, self.dropped_first, self.labels)
-        if mode == "md":  # before cells are escaped: the branches of an ASCII tree contain ``|``, which ends a cell
+        if mode == "md":  # encoding turns branches of a tree into ``|``, which must then be escaped
             table = table._replace(rows=[[encodable(cell, stream) for cell in row] for row in table.rows])
         stream.write(encodable(rendered(table, mode) + footer([*left_out, *self.remarks], mode), stream))
 

@@ -26,11 +26,11 @@ CONVENTION = "costcore-1"
 
 
 class Regrouping(NamedTuple):
-    """ONNX nodes into which an exporter decomposed one operator, or a PyTorch function, counted as that operator.
+    """A group that counts as one operator: ONNX nodes into which an exporter decomposed it, or a PyTorch function.
 
     Attributes:
         op: canonical name of that operator.
-        nodes: the names of the nodes in messages, or the PyTorch function with the path of the module that called it.
+        nodes: the nodes, by the names that messages use; or the PyTorch function, with the path of its module.
     """
 
     op: str
@@ -70,7 +70,7 @@ class GraphNodes(NamedTuple):
 
 
 new_nodes: Callable[..., Any] = tuple.__new__
-"""Builds them three times as fast: ``new_nodes(GraphNodes, (names, outputs))``."""
+"""Builds a :class:`GraphNodes` three times as fast as its constructor: ``new_nodes(GraphNodes, (names, outputs))``."""
 
 
 class Rank(NamedTuple):
@@ -127,7 +127,7 @@ class Unfolded(NamedTuple):
 
     Attributes:
         folds: position of the first call of each loop, and the number of calls of its body.
-        ids: the ids of every call. A call of a body has one for each of the first three repetitions.
+        ids: the ids of every call. A call inside a loop body has one id for each of the first three repetitions.
     """
 
     folds: tuple[tuple[int, int], ...]
@@ -136,7 +136,7 @@ class Unfolded(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Run:
-    """Options, parameters, modules and versions that all calls of a trace share, and records.
+    """What all calls of a trace share: options, parameters, modules, versions and records of the run.
 
     Attributes:
         fma_1flop: whether a fused multiply-add counts as one FLOP (True) or two.
@@ -146,7 +146,7 @@ class Run:
         modules: the modules of the model by path, in the model's order; the root has the path ``""``. Empty if unknown.
         frameworks: versions of the frameworks, by name.
         assumptions: what was assumed about data, and where.
-        notes: remarks on how the run was captured, without the regrouped nodes.
+        notes: remarks on how the run was captured. Regrouped nodes are not among them.
         version: version of costcore.
         convention: name of the counting rules.
         unit: the unit of FLOPs in tables; another convention may count ``MACs (fvcore)``.
@@ -164,10 +164,11 @@ class Run:
         patterns: how a call accesses its operands (``map``, ``reduce``, ...), by its position, if a calculator of this
             run states it.
         fusion: how calls were fused; None if each call reads and writes its operands.
-        ranges: for every symbol of a fitted run, the smallest and the largest value at which its formulas were checked.
+        ranges: for a run with formulas fitted to several captures: the smallest and the largest value of every symbol
+            at which the formulas were checked.
         rank: which process of a mesh this is; None if no mesh was simulated.
         assumed_above: assumptions of a fitted run that apply only if a tensor is too large for its values to be kept:
-            each with its number of elements, and the maximum number that is kept. Files do not keep this.
+            each with the number of elements of the tensor, and the maximum number that is kept. Files do not keep this.
         unfolded: the data to unroll folded loops; None without loops. Files do not keep this either.
         opsets: the version of each set of operators that a graph states, by its domain; empty if no graph was read.
         profile: the measurements of the run, if it was read from a trace of a profiler. Files do not keep this.
@@ -523,8 +524,8 @@ class RawBlock(NamedTuple):
     """A block as a frontend records it.
 
     Attributes:
-        block: the block. Its lifetime decides its kind if that is empty, and if the run both made and freed a block
-            of kind ``output`` or ``cached``.
+        block: the block. Its lifetime decides its kind in two cases: the kind is empty, or it is ``output`` or
+            ``cached`` and the run both made and freed the block.
         with_gradient: whether autograd recorded when it was made.
     """
 
@@ -754,8 +755,8 @@ class Profile(NamedTuple):
         inside: for calls without a kernel of their own, by position: the position of the call that computes them.
         no_bound: why the times do not show the speed of the device, as a sentence; empty if they do.
         remarks: problems of the file, as sentences.
-        kernels: names and times of kernels, in order, by the position of their call: a graph of kernels, or a kernel
-            that no operator launched.
+        kernels: by the position of a call that is a graph of kernels, or a kernel that no operator launched: the names
+            and times of its kernels, in order.
     """
 
     device: str

@@ -191,7 +191,8 @@ def _run_below_modes(call: CompositeCall) -> Any:
     """Run an operator below other modes, which may skip inner operators.
 
     The mode of selective checkpointing returns saved results instead of recomputing them. In a backward pass the inner
-    operators are therefore recorded, and replace the operator if they are fewer than in the forward pass.
+    operators are therefore recorded too. If fewer of them run than in the forward pass, they are recorded in place of
+    the composite operator.
     """
     mode, recording = call.mode, call.mode.recording
     key = (id(call.plan), *(x.shape for x in call.tensors))
@@ -225,12 +226,12 @@ def _choose_run(call: CompositeCall) -> Callable[[CompositeCall], Any]:
         return _replay
     if ledgers and _name(call.plan) not in WITHOUT_GRADIENT:
         return _run_inside
-    # if all tensors have data, the mode could neither replay an inner operator nor assume its result
+    # with data in all tensors, run outside the mode: it could neither replay an inner operator nor assume its result
     return _run_outside if (have_data(call.tensors) if cached is None else cached.have_data) else _run_inside
 
 
 def _replay(call: CompositeCall) -> Any:
-    # The result follows from the key; the memory inside is that of the first call.
+    # Calls with the same cache key have the same result; the inner memory is that of the first call.
     cached: Any = call.cached
     with call.mode.without_capture:
         result = cached.replay(call.args)
@@ -250,7 +251,8 @@ def _run_inside(call: CompositeCall) -> Any:
     if mode.is_estimate and is_mixed(call.tensors):
         with mode.without_capture:
             args, kwargs = without_data((args, kwargs), keeps_integers=True)
-    # in inference the mode gets the whole operator, and its inner operators would run without autocast
+    # under autocast these need another keyset: in inference the mode would get them whole, and run inner operators
+    # without autocast
     casts_inside = plan.native in autocast.CASTS_INSIDE and autocast.is_any_enabled()
     memory = _memory_inside(mode, plan) if mode.ledgers else _NO_CONTEXT
     with memory, mode.recording.inside:
@@ -469,9 +471,10 @@ def is_fused_with_data(module: Module, args: Sequence[Any], kwargs: Mapping[str,
 def as_one_operator(
     mode: CaptureMode, module: Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Iterator[None]:
-    """Run a module as the fused operator that it would be with data, or only count its memory as such.
+    """Run a module that would be one fused operator if its tensors had data.
 
-    Under autocast the fused operator is recorded, because PyTorch takes the fast path.
+    Under autocast the fused operator is recorded, because PyTorch takes the fast path. Otherwise the module runs as
+    usual, and only its memory is that of the fused operator.
     """
     with ExitStack() as stack:
         is_cast = autocast.is_any_enabled()

@@ -1,8 +1,8 @@
 """Modules, tensors and API calls of a run: the names behind recorded calls.
 
 :class:`ModuleStack` holds the running modules and their paths. :class:`Identities` gives values, memory and parameters
-their ids, tied to weak references. :class:`ApiCallTracker` tracks the function of PyTorch, or the symbol, in
-the user's code.
+their ids, tied to weak references. :class:`ApiCallTracker` tracks which function of PyTorch, or which
+operator symbol such as ``+``, the user's code called.
 """
 
 from __future__ import annotations
@@ -98,12 +98,12 @@ class ModuleStack:
         self._modules: list[Module] = []
         """The outermost module that was called last, and all modules below it."""
         self._shared: dict[int, list[str]] = {}
-        """Paths of modules that several modules hold, after the first, by id."""
+        """All paths but the first of each module that several modules hold, by its id."""
         self._buffers: dict[int, ref[UntypedStorage]] = {}
         """Weak references to the memory of the buffers of ``_buffers_of``, by its address."""
         self._buffers_of: Module | None = None
         self._wrapped: dict[int, tuple[ref[UntypedStorage], Tensor]] = {}
-        """The parameters of ``_wrapped_of`` that wrap tensors, with weak references to that memory, by its address."""
+        """By the address of the memory of a wrapped tensor: a weak reference to it, and the parameter that wraps it."""
         self._wrapped_of: Module | None = None
 
     def lead(self, other: ModuleStack, running: Iterable[tuple[Module, str]]) -> None:
@@ -156,7 +156,8 @@ class ModuleStack:
     def enter(self, module: Module, passed: object = ()) -> None:
         """Push a module that is called with the arguments ``passed``.
 
-        An iterator that the outermost module returned may call a part of this module later, when no module is running.
+        If no module is running, a part of the last outermost module keeps its path: an iterator that this module
+        returned may call the part.
         """
         if not self.running:
             self.passed = passed
@@ -620,7 +621,7 @@ class Identities:
         return identity
 
     def _memory(self, tensor: Tensor, origin: int) -> Memory:
-        # ``origin`` is that of a tensor in memory never seen before.
+        # ``origin`` is used only if the memory was never seen before.
         try:
             storage = tensor.untyped_storage()
         except RuntimeError:  # sparse and opaque tensors have none
@@ -794,7 +795,7 @@ class ApiCallTracker(TorchFunctionMode):
 
     @contextmanager
     def disabled(self) -> Iterator[None]:
-        """Context manager: do not track functions, to save time, unless another mode comes first."""
+        """Context manager: do not track functions. The innermost mode is also taken off the stack, to save time."""
         size = _stack_size()
         is_next = size > 0 and _mode_at(size - 1) is self
         if is_next:
