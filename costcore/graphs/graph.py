@@ -720,7 +720,7 @@ def squeezed(x: Sequence[Dim], axes: Iterable[int] | None) -> Shape:
 def gathered(x: Sequence[Dim], indices: Sequence[Dim], axis: int = 0, batch_dims: int = 0) -> Shape:
     """Return the shape of elements looked up along an axis."""
     axis %= max(len(x), 1)
-    return (*x[:axis], *indices[batch_dims % max(len(indices), 1) if batch_dims else 0 :], *x[axis + 1 :])
+    return (*x[:axis], *indices[batch_dims if batch_dims >= 0 else batch_dims + len(indices) :], *x[axis + 1 :])
 
 
 LARGE = 2**31 - 1

@@ -59,6 +59,7 @@ def calc_detection_output(layer: Layer) -> Cost:
     """Final detections of SSD: boxes of default boxes and differences, then a suppression of each class.
 
     * A box: its center and size (``code`` "center_size": 8 mul, 6 fma, 4 add, 2 special), or its corners (4 fma).
+      A default box is stored as ``box`` numbers, 5 with the number of its image.
     * Each of C classes: a sort of P boxes, the overlap of the best ``top``, at most all pairs.
 
     Source: Liu et al., "SSD", arXiv:1512.02325; OpenVINO DetectionOutput-8.
@@ -68,7 +69,7 @@ def calc_detection_output(layer: Layer) -> Cost:
     """
     x, scores = layer["x"], layer["scores"]
     boxes = x.size // 4
-    priors = layer["priors"].shape[-1] // 4
+    priors = layer["priors"].shape[-1] // layer.attrs.get("box", 4)
     lists = scores.size // priors if priors != 0 else 0
     decoded = CENTER_SIZE if layer.attrs.get("code") == "center_size" else CORNER
     return _cost(layer, boxes * (decoded + AREA) + suppressed(lists, priors, layer.attrs.get("top")))

@@ -283,6 +283,12 @@ def _normalized(a: Arguments) -> Any:
     return tuple(range(max(first, 0), x.ndim))
 
 
+def _neighbors(a: Arguments) -> Any:
+    """Return how many elements LRN adds: its size along each of its axes."""
+    axes = given(a, 1)
+    return _number(a, "size") ** (1 if axes is None else axes.size)
+
+
 def _bound(name: str) -> Source:
     def read(a: Arguments) -> Any:
         try:
@@ -445,6 +451,7 @@ _DETECTION: tuple[Row, ...] = (
         {**X, "scores": operand(1), "priors": operand(2)},
         top=lambda a: _number(a, "top_k", -1),
         code=_code,
+        box=lambda a: None if _is_true(a, "normalized") else 5,
     ),
     *(row(native, "prior_boxes", {}, rows=lambda a: 2) for native in ("PriorBox", "PriorBoxClustered")),
     row("ExperimentalDetectronPriorGridGenerator", "prior_boxes", {"x": operand(0)}, rows=lambda a: 1),
@@ -564,7 +571,7 @@ _ROWS: tuple[Row, ...] = (
     ),
     row("MVN", "mean_variance_norm", X, axis=_normalized),
     row("NormalizeL2", "l2_normalize", X, axis=lambda a: _stated_axes(a) or (1,)),
-    row("LRN", "local_response_norm", X, size=lambda a: _number(a, "size")),
+    row("LRN", "local_response_norm", X, size=_neighbors),
     row("Interpolate", "resize", X, mode=_interpolation),
     row("GridSample", "grid_sample", {**X, "grid": operand(1)}, mode=lambda a: "linear"),
     row("Concat", "concat", XS, axis=_axis),

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, permutations
+from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -184,9 +185,9 @@ def _space(s: Site, kernel: Sequence[Dim]) -> Shape:
             found.append(ceil_div(x[2 + i], max(steps[i], 1)))
             continue
         size = window(x[2 + i], k, steps[i], dilations[i], 0 if kind == "valid" else padding, divide)
-        if rounding == "ceil_torch" and not is_symbolic(size):
-            # the last window begins within the axis or the padding before it
-            size -= (size - 1) * steps[i] >= x[2 + i] + sides[0][i]
+        if rounding == "ceil_torch":
+            # every window begins within the axis or the padding before it
+            size = minimum(size, ceil_div(x[2 + i] + sides[0][i], max(steps[i], 1)))
         found.append(size)
     return tuple(found)
 
@@ -203,12 +204,13 @@ def _group_conv(s: Site) -> Shape:
 
 def _transposed(s: Site, channels: Dim, kernel: Sequence[Dim]) -> Shape:
     x, count = s.shape(), len(kernel)
-    stated = s.known(2)
-    if stated is not None:
-        return (x[0], channels, *stated)
+    if len(s.inputs) > 2:
+        return (x[0], channels, *s.need(2))
     steps, dilations = ((*s.numbers(name), *((1,) * count))[:count] for name in ("strides", "dilations"))
+    is_padded = s.text("auto_pad", "explicit") in ("explicit", "notset")
     begin, end, more = (
-        (*s.numbers(name), *((0,) * count))[:count] for name in ("pads_begin", "pads_end", "output_padding")
+        (*(s.numbers(name) if is_read else ()), *((0,) * count))[:count]
+        for name, is_read in (("pads_begin", is_padded), ("pads_end", is_padded), ("output_padding", True))
     )
     space = (
         (x[2 + i] - 1) * steps[i] + dilations[i] * (k - 1) + 1 - begin[i] - end[i] + more[i]
@@ -234,12 +236,18 @@ def _permuted(s: Site) -> Shape:
 
 
 def _squeeze(s: Site) -> Shape:
-    return squeezed(s.shape(), _axes(s, 1) if len(s.inputs) > 1 else None)
+    x = s.shape()
+    if len(s.inputs) == 1:
+        return squeezed(x, None)
+    # axes of other sizes stay; an open size is taken to be 1 unless the layer may skip it
+    skips = s.is_true("allow_axis_skip")
+    gone = (axis for axis in _axes(s, 1) if x[axis] == 1 or (is_symbolic(x[axis]) and not skips))
+    return squeezed(x, tuple(gone))
 
 
 def _strided_slice(s: Site) -> Shape | None:
     x, begins, ends = s.shape(), s.need(1), s.need(2)
-    steps = s.known(3) or (1,) * len(begins)
+    steps = s.need(3) if len(s.inputs) > 3 else (1,) * len(begins)
     masks = {name: s.numbers(f"{name}_mask") for name in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")}
 
     def is_set(name: str, i: int) -> bool:
@@ -312,13 +320,15 @@ def _tile(s: Site) -> Shape:
 def _interpolate(s: Site) -> Shape:
     x = list(s.shape())
     if s.layer.version == "opset1":
-        axes, scales, sizes = s.numbers("axes"), None, s.need(1)
-    else:
-        is_new = s.layer.version != "opset4"
-        by_scales = s.text("shape_calculation_mode") == "scales"
-        scales = s.need(1 if is_new else 2) if by_scales else None
-        sizes = () if by_scales else s.need(1)
-        axes = s.known(2 if is_new else 3) or tuple(range(len(x)))
+        for axis, size in zip(s.numbers("axes"), s.need(1), strict=True):
+            x[axis] = size
+        return tuple(x)
+    is_new = s.layer.version != "opset4"
+    by_scales = s.text("shape_calculation_mode") == "scales"
+    scales = s.need(1 if is_new else 2) if by_scales else None
+    sizes = () if by_scales else s.need(1)
+    position = 2 if is_new else 3
+    axes = s.need(position) if len(s.inputs) > position else tuple(range(len(x)))
     before, after = (s.numbers(f"pads_{end}") for end in ("begin", "end"))
     for pads in (before, after):
         x = [size + (pads[i] if i < len(pads) else 0) for i, size in enumerate(x)]
@@ -340,10 +350,14 @@ def _topk(s: Site) -> Sequence[Found]:
 
 def _range(s: Site) -> Shape:
     (start,), (stop,), (step,) = (s.need(i) for i in range(3))
+    if s.text("output_type").startswith(("i", "u")):
+        start, stop, step = (as_integer(each) for each in (start, stop, step))
     if any(isinstance(each, float) for each in (start, stop, step)):
         start, stop, step = (each if is_symbolic(each) else Fraction(each) for each in (start, stop, step))
-        return (-as_integer(-quotient(stop - start, step, False)),)
-    length = ceil_div(stop - start, step)
+        length = quotient(stop - start, step, False)
+        length = -as_integer(-length) if is_symbolic(length) else ceil(length)
+    else:
+        length = ceil_div(stop - start, step)
     return (length if is_symbolic(length) else max(length, 0),)
 
 
@@ -465,7 +479,7 @@ def _detections(s: Site) -> Shape:
     """Return the shape of final detections: all that may be kept."""
     locations, priors = s.shape(), s.shape(2)
     kept = s.number("keep_top_k", -1)
-    box = 4 if s.is_true("variance_encoded_in_target") or s.is_true("normalized") else 5
+    box = 4 if s.is_true("normalized") else 5
     boxes = floor_div(priors[-1], box)
     if kept > 0:
         return (1, 1, locations[0] * kept, 7)
@@ -485,9 +499,14 @@ def _at_most(name: str, *last: int) -> Rule:
 
 
 def _prior_grid(s: Site) -> Shape:
-    height, width = (s.number(side) or s.shape(1)[i] for side, i in (("h", 2), ("w", 3)))
-    count = s.shape()[0]
+    count, (height, width) = s.shape()[0], s.shape(1)[2:]
     return (height * width * count, 4) if s.is_true("flatten", "true") else (height, width, count, 4)
+
+
+def _colors(s: Site) -> Shape:
+    """Return the shape of an image of red, green and blue; luma and chroma of one plane are below each other."""
+    n, height, width, _ = s.shape()
+    return (n, height if len(s.inputs) > 1 else floor_div(2 * height, 3), width, 3)
 
 
 def _same(s: Site) -> Sequence[Shape]:
@@ -538,7 +557,8 @@ RULES: Mapping[str, Rule] = {
     ][: len(s.layer.outputs)],
     "ExperimentalDetectronTopKROIs": _at_most("max_rois", 4),
     "ExtractImagePatches": _one(_patches),
-    "Eye": _one(lambda s: (*(s.known(3) or ()), *s.need(0), *s.need(1))),
+    "Eye": _one(lambda s: (*(s.need(3) if len(s.inputs) > 3 else ()), *s.need(0), *s.need(1))),
+    "GenerateProposals": lambda s: [(None, 4), (None,), s.shape()[:1]],
     "Gather": _one(_gather),
     "GatherElements": _one(lambda s: s.shape(1)),
     "GatherND": _one(_gather_nd),
@@ -550,9 +570,12 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("DFT", "IDFT", "IRDFT", "RDFT"), _one(_fourier)),
     "LSTMSequence": lambda s: _sequence(s, True),
     **dict.fromkeys(("GRUSequence", "RNNSequence"), lambda s: _sequence(s, False)),
+    **dict.fromkeys(("I420toBGR", "I420toRGB", "NV12toBGR", "NV12toRGB"), _one(_colors)),
     "LSTMCell": lambda s: [s.shape(1), s.shape(2)],
     **dict.fromkeys(("GRUCell", "RNNCell"), _one(lambda s: s.shape(1))),
     "MatMul": _one(lambda s: matmul(s.shape(), s.shape(1), s.is_true("transpose_a"), s.is_true("transpose_b"))),
+    **dict.fromkeys(("MatrixNms", "MulticlassNms"), lambda s: [(None, 6), (None, 1), s.shape()[:1]]),
+    "Multinomial": _one(lambda s: (s.shape()[0], *s.need(1))),
     "NonMaxSuppression": lambda s: [(None, 3), (None, 3), (1,)][: len(s.layer.outputs)],
     "NonZero": lambda s: [(len(s.shape()), None)],
     "OneHot": _one(_one_hot),
@@ -571,6 +594,7 @@ RULES: Mapping[str, Rule] = {
         lambda s: (*broadcast(s.shape()[:-2], s.shape(1)[:-2]), s.shape()[-2], s.shape(2)[-1])
     ),
     "SearchSorted": _one(lambda s: s.shape(1)),
+    "SegmentMax": _one(lambda s: (*(s.need(2) if len(s.inputs) > 2 else (None,)), *s.shape()[1:])),
     "ShapeOf": _one(lambda s: (len(s.shape()),)),
     "Slice": _one(_slice),
     "SpaceToBatch": _one(_space_to_batch),

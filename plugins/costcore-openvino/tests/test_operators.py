@@ -73,7 +73,7 @@ CASES = {
             "DetectionOutput",
             (0, 1, 2),
             (1, 1, 6, 7),
-            data={"top_k": "3", "code_type": "caffe.PriorBoxParameter.CENTER_SIZE"},
+            data={"top_k": "3", "code_type": "caffe.PriorBoxParameter.CENTER_SIZE", "normalized": "true"},
         ),
         5 * (BOX + AREA) + 2 * (15 + 3 * PAIR),
     ),

@@ -1,0 +1,398 @@
+"""Sizes that a file leaves open follow from operands, as OpenVINO 2026.4 infers them. Worked out by hand."""
+
+import pytest
+from ir import L, save, stored
+
+from costcore import estimate
+
+
+def given(*shape, dtype="FP32"):
+    """An input; each of its open axes, None, has 6 elements."""
+    return L("Parameter", (), tuple(-1 if size is None else size for size in shape), dtype)
+
+
+def index(*shape):
+    return given(*shape, dtype="I64")
+
+
+def weight(*shape):
+    return L("Const", (), shape)
+
+
+def scalar(value, dtype="I64"):
+    return stored(value, dtype=dtype)._replace(shape=())
+
+
+def real(*values):
+    return stored(*values, dtype="FP32")
+
+
+def windows(strides="1,1", begin="0,0", end="0,0", dilations="1,1", **more):
+    return {"strides": strides, "pads_begin": begin, "pads_end": end, "dilations": dilations, **more}
+
+
+X = given(None, 3, 8, 9)
+V = given(None)
+POOL = {"kernel": "3,2", **windows("2,2")}
+CEIL = {"kernel": "2,2", **windows("3,3", "1,1", "1,1")}
+MASKS = dict.fromkeys((f"{name}_mask" for name in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")), "")
+RESIZE = {"mode": "nearest", "version": "opset4"}
+SCALES = {**RESIZE, "shape_calculation_mode": "scales"}
+PRIOR = {"min_size": "16,32", "aspect_ratio": "2,3"}
+PLACE, FEATURES = stored(3, 4), stored(30, 40)
+KEPT = {"keep_top_k": "-1", "num_classes": "3"}
+LISTED = given(None, 5, dtype="I64")
+
+SHAPES = [
+    # (8 + 1 - 5) // 2 + 1 rows of a window dilated to 5, (9 + 3 - 2) // 3 + 1 columns
+    ("Convolution", [X, weight(4, 3, 3, 2)], windows("2,3", "1,2", "0,1", "2,1"), [(6, 4, 3, 4)]),
+    ("Convolution", [X, weight(4, 3, 3, 2)], windows("3,2", auto_pad="same_upper"), [(6, 4, 3, 5)]),
+    ("Convolution", [X, weight(4, 3, 3, 2)], windows("2,3", "1,2", "0,1", "2,1", auto_pad="valid"), [(6, 4, 2, 3)]),
+    ("BinaryConvolution", [X, weight(4, 3, 3, 2)], windows(mode="xnor-popcount", pad_value="0"), [(6, 4, 6, 8)]),
+    ("GroupConvolution", [X, weight(3, 2, 1, 3, 2)], windows(), [(6, 6, 6, 8)]),
+    # (8 - 1) 2 + 2 - 1 rows; (9 - 1) 3 + 3 - 2 + 1 columns of a window dilated to 3
+    (
+        "ConvolutionBackpropData",
+        [X, weight(3, 4, 2, 2)],
+        windows("2,3", "1,0", "0,2", "1,2", output_padding="0,1"),
+        [(6, 4, 15, 26)],
+    ),
+    (
+        "ConvolutionBackpropData",
+        [X, weight(3, 4, 2, 2), stored(10, 12)],
+        windows(auto_pad="same_upper"),
+        [(6, 4, 10, 12)],
+    ),
+    ("ConvolutionBackpropData", [X, weight(3, 4, 2, 2)], windows("2,2", auto_pad="same_lower"), [(6, 4, 16, 18)]),
+    (
+        "ConvolutionBackpropData",
+        [X, weight(3, 4, 2, 2)],
+        windows("2,2", "1,1", "1,1", auto_pad="valid"),
+        [(6, 4, 16, 18)],
+    ),
+    ("GroupConvolutionBackpropData", [X, weight(3, 1, 5, 2, 2)], windows("2,2"), [(6, 15, 16, 18)]),
+    (
+        "DeformableConvolution",
+        [X, given(6, 8, 7, 8), weight(4, 3, 2, 2)],
+        windows(group="1", deformable_group="1"),
+        [(6, 4, 7, 8)],
+    ),
+    ("AvgPool", [X], {**POOL, "exclude-pad": "true"}, [(6, 3, 3, 4)]),
+    ("AvgPool", [X], {**POOL, "rounding_type": "ceil"}, [(6, 3, 4, 5)]),
+    ("MaxPool", [X], {"kernel": "3,2", **windows("1,2", dilations="2,3")}, [(6, 3, 4, 3)] * 2),
+    ("MaxPool", [X], {**POOL, "auto_pad": "same_lower"}, [(6, 3, 4, 5)]),
+    # windows begin at -1, 2 and 5, and at 8, which is in the padding behind; columns at -1, 2, 5 and 8
+    ("MaxPool", [X], {**CEIL, "rounding_type": "ceil_torch"}, [(6, 3, 3, 4)] * 2),
+    ("MaxPool", [given(3, 2, None, None)], {**CEIL, "rounding_type": "ceil_torch"}, [(3, 2, 3, 3)] * 2),
+    ("AdaptiveAvgPool", [X, stored(2, 5)], {}, [(6, 3, 2, 5)]),
+    ("AdaptiveMaxPool", [X, stored(2, 5)], {}, [(6, 3, 2, 5)] * 2),
+    ("MatMul", [given(None, 8, 4), given(8, 5)], {"transpose_a": "true"}, [(6, 4, 5)]),
+    ("MatMul", [given(None, 1, 4, 8), given(7, 5, 8)], {"transpose_b": "true"}, [(6, 7, 4, 5)]),
+    ("MatMul", [given(8), given(None, 8, 5)], {}, [(6, 5)]),
+    ("ScaledDotProductAttention", [given(None, 1, 5, 4), given(6, 2, 7, 4), given(6, 2, 7, 3)], {}, [(6, 2, 5, 3)]),
+    ("Add", [given(None, 1, 9), given(8, 1)], {}, [(6, 8, 9)]),
+    ("Select", [given(None, 1, dtype="BOOL"), given(1, 5), given(1)], {}, [(6, 5)]),
+    ("PReLU", [X, weight(3)], {}, [(6, 3, 8, 9)]),
+    ("Reshape", [X, stored(0, -1, 12)], {"special_zero": "true"}, [(6, 18, 12)]),
+    ("Reshape", [X, stored(-1, 12)], {"special_zero": "false"}, [(108, 12)]),
+    ("Reshape", [given(0, None), stored(0, 5)], {"special_zero": "false"}, [(0, 5)]),
+    ("Transpose", [X, stored(1, 0, 3, 2)], {}, [(3, 6, 9, 8)]),
+    ("Transpose", [X, stored()], {}, [(9, 8, 3, 6)]),
+    ("Squeeze", [given(None, 1, 8, 1), stored(1)], {}, [(6, 8, 1)]),
+    ("Squeeze", [given(None, 1, 8, 1), stored(-1, 1)], {}, [(6, 8)]),
+    ("Squeeze", [given(None, 1, 8, 1), stored(0, 1, 2)], {"allow_axis_skip": "true"}, [(6, 8, 1)]),
+    ("Unsqueeze", [given(None, 3), stored(0, -1)], {}, [(1, 6, 3, 1)]),
+    ("Unsqueeze", [given(None, 3), scalar(1)], {}, [(6, 1, 3)]),
+    ("Concat", [X, given(None, 5, 8, 9)], {"axis": "-3"}, [(6, 8, 8, 9)]),
+    ("Concat", [X, X], {"axis": "0"}, [(12, 3, 8, 9)]),
+    ("Split", [X, scalar(1)], {"num_splits": "3"}, [(6, 1, 8, 9)] * 3),
+    ("Split", [X, scalar(-4)], {"num_splits": "2"}, [(3, 3, 8, 9)] * 2),
+    ("VariadicSplit", [X, scalar(-1), stored(5, -1, 1)], {}, [(6, 3, 8, 5), (6, 3, 8, 3), (6, 3, 8, 1)]),
+    ("VariadicSplit", [X, scalar(0), stored(-1, 2)], {}, [(4, 3, 8, 9), (2, 3, 8, 9)]),
+    ("Gather", [X, index(2, 5), scalar(1)], {}, [(6, 2, 5, 8, 9)]),
+    ("Gather", [X, index(6, 5), scalar(-2)], {"batch_dims": "1"}, [(6, 3, 5, 9)]),
+    ("Gather", [X, index(6, 3, 5), scalar(2)], {"batch_dims": "-1"}, [(6, 3, 5, 9)]),
+    ("Gather", [X, index(None), scalar(1)], {"batch_dims": "1"}, [(6, 8, 9)]),
+    ("Gather", [X, scalar(2), scalar(1)], {}, [(6, 8, 9)]),
+    ("GatherElements", [X, index(6, 3, 2, 9)], {"axis": "2"}, [(6, 3, 2, 9)]),
+    ("GatherND", [X, index(5, 2)], {"version": "opset5"}, [(5, 8, 9)]),
+    ("GatherND", [X, index(6, 5, 2)], {"batch_dims": "1", "version": "opset8"}, [(6, 5, 9)]),
+    ("GatherND", [X, index(6, 3, 5, 1)], {"batch_dims": "2", "version": "opset8"}, [(6, 3, 5, 9)]),
+    ("GatherND", [X, index(6, 3, 5, 1)], {"batch_dims": "2", "version": "opset5"}, [(18, 5, 9)]),
+    ("GatherTree", [given(7, None, 3), given(7, None, 3), V, given()], {}, [(7, 6, 3)]),
+    ("Broadcast", [given(None, 1), stored(2, 6, 5)], {"mode": "numpy"}, [(2, 6, 5)]),
+    ("Broadcast", [given(None, 1), stored(2, 1, 5)], {"mode": "bidirectional"}, [(2, 6, 5)]),
+    ("Broadcast", [V, stored(6, 2), stored(0)], {"mode": "explicit"}, [(6, 2)]),
+    ("Tile", [X, stored(2, 3)], {}, [(6, 3, 16, 27)]),
+    ("Tile", [given(None, 3), stored(2, 1, 3)], {}, [(2, 6, 9)]),
+    ("Pad", [X, stored(0, 1, -2, 0), stored(1, 0, 0, -3)], {"pad_mode": "constant"}, [(7, 4, 6, 6)]),
+    ("ReduceMax", [X, stored(1, -1)], {"keep_dims": "true"}, [(6, 1, 8, 1)]),
+    ("ReduceMean", [X, stored(2, 3)], {"keep_dims": "false"}, [(6, 3)]),
+    ("ReduceSum", [X, stored()], {"keep_dims": "false"}, [(6, 3, 8, 9)]),
+    ("TopK", [X, scalar(2)], {"axis": "-1", "mode": "max", "sort": "value"}, [(6, 3, 8, 2)] * 2),
+    ("OneHot", [index(None, 2), scalar(7), scalar(1), scalar(0)], {"axis": "-1"}, [(6, 2, 7)]),
+    ("OneHot", [index(None, 2), scalar(7), scalar(1), scalar(0)], {"axis": "1"}, [(6, 7, 2)]),
+    ("DepthToSpace", [given(None, 12, 3, 4)], {"block_size": "2", "mode": "blocks_first"}, [(6, 3, 6, 8)]),
+    ("SpaceToDepth", [given(None, 3, 4, 6)], {"block_size": "2", "mode": "blocks_first"}, [(6, 12, 2, 3)]),
+    ("SpaceToBatch", [X, stored(1, 1, 2, 3), stored(0, 0, 1, 0), stored(0, 0, 1, 3)], {}, [(36, 3, 5, 4)]),
+    ("BatchToSpace", [X, stored(1, 1, 2, 3), stored(0, 0, 1, 0), stored(0, 0, 0, 2)], {}, [(1, 3, 15, 25)]),
+    (
+        "ExtractImagePatches",
+        [X],
+        {"sizes": "3,2", "strides": "2,3", "rates": "2,1", "auto_pad": "valid"},
+        [(6, 18, 2, 3)],
+    ),
+    (
+        "ExtractImagePatches",
+        [X],
+        {"sizes": "3,2", "strides": "3,2", "rates": "1,1", "auto_pad": "same_upper"},
+        [(6, 18, 3, 5)],
+    ),
+    ("Col2Im", [given(None, 12, 9), stored(4, 4), stored(2, 2)], windows(), [(6, 3, 4, 4)]),
+    ("ShapeOf", [X], {}, [(4,)]),
+    ("NonZero", [given(None, 4)], {}, [(2, 6)]),
+    ("Eye", [scalar(3), scalar(4), scalar(0)], {}, [(3, 4)]),
+    ("Eye", [scalar(3), scalar(4), scalar(0), stored(5)], {}, [(5, 3, 4)]),
+    ("RandomUniform", [stored(2, 3), scalar(0), scalar(1)], {"output_type": "i64"}, [(2, 3)]),
+    ("Range", [scalar(2), scalar(12), scalar(3)], {}, [(4,)]),
+    ("Range", [scalar(9), scalar(2), scalar(-2)], {}, [(4,)]),
+    ("Range", [scalar(3), scalar(1), scalar(1)], {}, [(0,)]),
+    *(
+        ("Range", [scalar(each, "FP32") for each in ends], {"output_type": "f32"}, [(count,)])
+        for ends, count in (((0, 1, 0.3), 4), ((3, 1, 0.5), 0), ((1, 0, -0.25), 4), ((0, 2, 0.5), 4))
+    ),
+    ("GridSample", [X, given(6, 4, 5, 2)], {}, [(6, 3, 4, 5)]),
+    # 1 and 3; the second axis is dropped; 7, 5 and 3; the last three
+    (
+        "StridedSlice",
+        [X, stored(1, 0, 7, -3), stored(5, 1, 1, 0), stored(2, 1, -2, 1)],
+        {**MASKS, "begin_mask": "0,0,0,0", "end_mask": "0,0,0,1", "shrink_axis_mask": "0,1,0,0"},
+        [(2, 3, 3)],
+    ),
+    # a new axis, all that the dots stand for, and 0 to 3 of the last axis
+    (
+        "StridedSlice",
+        [X, stored(0, 0, 5), stored(0, 0, 4), stored(1, 1, 1)],
+        {**MASKS, "new_axis_mask": "1,0,0", "ellipsis_mask": "0,1,0", "begin_mask": "0,0,1"},
+        [(1, 6, 3, 8, 4)],
+    ),
+    # dots that stand for two axes, between the first one and 2 to 5 of the last
+    (
+        "StridedSlice",
+        [X, stored(0, 0, 2), stored(1, 0, 6)],
+        {**MASKS, "begin_mask": "0,0,0", "end_mask": "0,0,0", "ellipsis_mask": "0,1,0", "shrink_axis_mask": "1,0,0"},
+        [(3, 8, 4)],
+    ),
+    ("StridedSlice", [X, stored(1), stored(4)], MASKS, [(3, 3, 8, 9)]),
+    ("Slice", [X, stored(1, 7), stored(5, 0), stored(2, -3), stored(0, -2)], {}, [(2, 3, 3, 9)]),
+    ("Slice", [X, stored(-2, 0), stored(2**31 - 1, 2), stored(1, 1)], {}, [(2, 2, 8, 9)]),
+    ("Slice", [X, index(1), stored(5), stored(1), stored(-1)], {}, [(6, 3, 8, 6)]),
+    ("Interpolate", [X, stored(16, 5)], {"axes": "2,3", "mode": "nearest"}, [(6, 3, 16, 5)]),
+    (
+        "Interpolate",
+        [X, stored(16, 5), real(1, 1), stored(2, 3)],
+        {**RESIZE, "shape_calculation_mode": "sizes"},
+        [(6, 3, 16, 5)],
+    ),
+    (
+        "Interpolate",
+        [X, stored(16, 5), real(1.1, 2.5), stored(2, 3)],
+        {**SCALES, "pads_begin": "0,0,1,0", "pads_end": "0,0,1,2"},
+        [(6, 3, 11, 27)],
+    ),
+    ("Interpolate", [X, stored(6, 3, 16, 5), real(1, 1, 2, 2)], SCALES, [(6, 3, 16, 18)]),
+    ("Interpolate", [X, real(0.3, 1.5), stored(3, 0)], {**SCALES, "version": "opset11"}, [(9, 3, 8, 2)]),
+    (
+        "Interpolate",
+        [X, stored(5, 7), stored(1, 2)],
+        {**RESIZE, "version": "opset11", "shape_calculation_mode": "sizes"},
+        [(6, 5, 7, 9)],
+    ),
+    ("Einsum", [given(None, 2, 4, 3), given(6, 3, 7)], {"equation": "nabc,ncd->nabd"}, [(6, 2, 4, 7)]),
+    ("DFT", [given(None, 8, 2), stored(-1)], {}, [(6, 8, 2)]),
+    ("IDFT", [given(None, 8, 2), stored(0, 1), stored(-1, 5)], {}, [(6, 5, 2)]),
+    ("RDFT", [given(None, 9), stored(0, -1)], {}, [(6, 5, 2)]),
+    ("RDFT", [given(None, 9), stored(0), stored(4)], {}, [(3, 9, 2)]),
+    ("IRDFT", [given(None, 9, 2), stored(0, -1)], {}, [(6, 16)]),
+    ("IRDFT", [given(None, 9, 2), stored(1, 0), stored(-1, 7)], {}, [(7, 9)]),
+    ("STFT", [given(None, 20), given(8), scalar(8), scalar(3)], {}, [(6, 5, 5, 2)]),
+    ("STFT", [given(3, 18), given(8), scalar(8), scalar(2)], {"transpose_frames": "true"}, [(3, 5, 6, 2)]),
+    ("CTCGreedyDecoder", [given(7, None, 5), given(7, None)], {}, [(6, 7, 1, 1)]),
+    ("CTCGreedyDecoderSeqLen", [given(None, 7, 5), index(None)], {}, [(6, 7), (6,)]),
+    ("CTCLoss", [given(None, 7, 5), index(6), index(6, 7), index(6), scalar(4)], {}, [(6,)]),
+    ("EmbeddingBagOffsets", [weight(9, 4), index(5), index(None)], {}, [(6, 4)]),
+    ("EmbeddingBagPackedSum", [weight(9, 4), LISTED], {}, [(6, 4)]),
+    ("EmbeddingSegmentsSum", [weight(9, 4), index(None), index(6), scalar(3)], {}, [(3, 4)]),
+    ("SegmentMax", [given(None, 4), index(6)], {}, [(6, 4)]),
+    ("SegmentMax", [given(None, 4), index(6), scalar(3)], {}, [(3, 4)]),
+    ("Bucketize", [X, given(4)], {"output_type": "i64"}, [(6, 3, 8, 9)]),
+    ("SearchSorted", [given(None, 4), given(None, 5)], {}, [(6, 5)]),
+    ("ScatterElementsUpdate", [given(None, 4), index(2, 4), given(2, 4), scalar(0)], {}, [(6, 4)]),
+    ("ConvertPromoteTypes", [given(None, 4), given(None, 5)], {}, [(6, 4), (6, 5)]),
+    # of regions and boxes
+    (
+        "ROIPooling",
+        [X, given(None, 5)],
+        {"pooled_h": "2", "pooled_w": "4", "spatial_scale": "1", "method": "max"},
+        [(6, 3, 2, 4)],
+    ),
+    ("ROIAlign", [X, given(5, 4), index(5)], {"pooled_h": "2", "pooled_w": "4"}, [(5, 3, 2, 4)]),
+    ("ROIAlignRotated", [X, given(5, 5), index(5)], {"pooled_h": "2", "pooled_w": "4"}, [(5, 3, 2, 4)]),
+    (
+        "PSROIPooling",
+        [given(None, 8, 8, 9), given(5, 5)],
+        {"output_dim": "2", "group_size": "2", "mode": "average", "spatial_scale": "1"},
+        [(5, 2, 2, 2)],
+    ),
+    (
+        "DeformablePSROIPooling",
+        [given(None, 18, 8, 9), given(5, 5)],
+        {"output_dim": "2", "group_size": "3", "spatial_scale": "1"},
+        [(5, 2, 3, 3)],
+    ),
+    (
+        "RegionYolo",
+        [given(None, 18, 4, 5)],
+        {"do_softmax": "0", "mask": "0,1", "classes": "4", "coords": "4", "num": "3"},
+        [(6, 18, 4, 5)],
+    ),
+    (
+        "RegionYolo",
+        [given(None, 27, 4, 5)],
+        {"axis": "1", "end_axis": "3", "classes": "4", "coords": "4", "num": "3", "do_softmax": "1"},
+        [(6, 540)],
+    ),
+    (
+        "RegionYolo",
+        [given(None, 27, 4, 5)],
+        {"axis": "1", "end_axis": "-2", "do_softmax": "true", "num": "3", "classes": "4", "coords": "4"},
+        [(6, 108, 5)],
+    ),
+    ("ReorgYolo", [given(None, 4, 6, 8)], {"stride": "2"}, [(6, 16, 3, 4)]),
+    ("Proposal", [given(None, 6, 4, 5), given(None, 12, 4, 5), given(3)], {"post_nms_topn": "7"}, [(42, 5), (42,)]),
+    (
+        "DetectionOutput",
+        [given(None, 40), given(None, 30), given(1, 2, 40)],
+        {**KEPT, "keep_top_k": "7", "normalized": "true"},
+        [(1, 1, 42, 7)],
+    ),
+    # 10 boxes of 4 numbers, or 8 of 5; 3 classes, the best 4 of each
+    (
+        "DetectionOutput",
+        [given(None, 40), given(None, 30), given(1, 2, 40)],
+        {**KEPT, "normalized": "true"},
+        [(1, 1, 180, 7)],
+    ),
+    ("DetectionOutput", [given(None, 32), given(None, 24), given(1, 2, 40)], {**KEPT, "top_k": "4"}, [(1, 1, 72, 7)]),
+    (
+        "DetectionOutput",
+        [given(None, 32), given(None, 24), given(1, 1, 40)],
+        {**KEPT, "variance_encoded_in_target": "true"},
+        [(1, 1, 144, 7)],
+    ),
+    # 3 x 4 places of boxes of 4 numbers. 2 sizes of the ratios 1, 2 and 3, and a third size of the ratio 1
+    ("PriorBox", [PLACE, FEATURES], {**PRIOR, "max_size": "64", "scale_all_sizes": "true"}, [(2, 4 * 12 * 7)]),
+    # the ratios 1, 2, 3, 1/2 and 1/3; of the second size only 1
+    ("PriorBox", [PLACE, FEATURES], {**PRIOR, "flip": "true", "scale_all_sizes": "false"}, [(2, 4 * 12 * 6)]),
+    # 3 ratios of a fixed size, in a density of 2: 4 boxes instead of each
+    ("PriorBox", [PLACE, FEATURES], {"aspect_ratio": "2,3", "fixed_size": "8", "density": "2"}, [(2, 4 * 12 * 12)]),
+    ("PriorBox", [PLACE, FEATURES], {"fixed_size": "8,16", "fixed_ratio": "1,2", "density": "2,3"}, [(2, 4 * 12 * 24)]),
+    ("PriorBoxClustered", [PLACE, FEATURES], {"width": "2,3,4", "height": "2,3,4"}, [(2, 4 * 12 * 3)]),
+    ("ExperimentalDetectronPriorGridGenerator", [given(None, 4), X, X], {"flatten": "true"}, [(432, 4)]),
+    (
+        "ExperimentalDetectronPriorGridGenerator",
+        [given(None, 4), X, X],
+        {"flatten": "false", "h": "5", "w": "7"},
+        [(8, 9, 6, 4)],
+    ),
+    (
+        "ExperimentalDetectronROIFeatureExtractor",
+        [given(None, 4), given(1, 3, 8, 9), given(1, 3, 4, 4)],
+        {"output_size": "7"},
+        [(6, 3, 7, 7), (6, 4)],
+    ),
+    (
+        "ExperimentalDetectronDetectionOutput",
+        [given(None, 4), given(6, 8), given(6, 2), given(1, 3)],
+        {"max_detections_per_image": "9", "num_classes": "2"},
+        [(9, 4), (9,), (9,)],
+    ),
+    (
+        "ExperimentalDetectronGenerateProposalsSingleImage",
+        [given(3), given(None, 4), given(12, 4, 5), given(3, 4, 5)],
+        {"post_nms_count": "9"},
+        [(9, 4), (9,)],
+    ),
+    ("ExperimentalDetectronTopKROIs", [given(None, 4), given(6)], {"max_rois": "5"}, [(5, 4)]),
+    (
+        "NonMaxSuppression",
+        [given(None, 20, 4), given(6, 3, 20), scalar(5), scalar(0.5, "FP32"), scalar(0.5, "FP32")],
+        {},
+        [(6, 3), (6, 3), (1,)],
+    ),
+    ("NV12toRGB", [given(None, 12, 8, 1)], {}, [(6, 8, 8, 3)]),
+    ("I420toBGR", [given(None, 8, 6, 1), given(6, 4, 3, 1), given(6, 4, 3, 1)], {}, [(6, 8, 6, 3)]),
+    # of recurrent layers
+    (
+        "LSTMSequence",
+        [
+            given(None, 7, 3),
+            given(6, 2, 4),
+            given(6, 2, 4),
+            index(6),
+            weight(2, 16, 3),
+            weight(2, 16, 4),
+            weight(2, 16),
+        ],
+        {"hidden_size": "4", "direction": "bidirectional"},
+        [(6, 2, 7, 4), (6, 2, 4), (6, 2, 4)],
+    ),
+    (
+        "GRUSequence",
+        [given(None, 7, 3), given(6, 1, 4), index(6), weight(1, 12, 3), weight(1, 12, 4), weight(1, 12)],
+        {"hidden_size": "4", "direction": "reverse"},
+        [(6, 1, 7, 4), (6, 1, 4)],
+    ),
+    (
+        "LSTMCell",
+        [given(None, 3), given(6, 4), given(6, 4), weight(16, 3), weight(16, 4), weight(16)],
+        {"hidden_size": "4"},
+        [(6, 4), (6, 4)],
+    ),
+    (
+        "GRUCell",
+        [given(None, 3), given(6, 4), weight(12, 3), weight(12, 4), weight(12)],
+        {"hidden_size": "4"},
+        [(6, 4)],
+    ),
+]
+
+
+def written(path, kind, operands, data, shapes, is_open=True):
+    """Write a file with one layer, whose results have open sizes."""
+    version = data.get("version", "opset1")
+    data = {name: value for name, value in data.items() if name != "version"}
+    first, *more = [(-1,) * len(shape) if is_open else shape for shape in shapes]
+    n = len(operands)
+    layer = L(kind, tuple(range(n)), first, data=data, name="y", version=version, more=more)
+    readers = [L("Abs", ((n, i),), (-1,) * len(shape)) for i, shape in enumerate(shapes)]
+    save(path, *operands, layer, *readers, L("Result", (n + 1,)))
+    return path
+
+
+def of(report):
+    """Return the shapes of all results, which other layers read."""
+    return [each["output_shapes"][0] for each in report.layer_report.values() if each["type"] == "Abs"]
+
+
+IDS = [f"{row[0]}-{i}" for i, row in enumerate(SHAPES)]
+
+
+@pytest.mark.parametrize(("kind", "operands", "data", "expected"), SHAPES, ids=IDS)
+@pytest.mark.filterwarnings("ignore:no calculator for:costcore.CostWarning")
+def test_sizes_follow_from_operands(tmp_path, kind, operands, data, expected):
+    path = written(tmp_path / "net.xml", kind, operands, data, expected)
+    report = estimate(path)
+    symbols = dict.fromkeys(map(str, report.symbols), 6)
+    assert of(estimate(path, dims=symbols)) == expected
+    assert of(report.subs(symbols)) == expected
