@@ -204,8 +204,8 @@ def _convolutions() -> tuple[Row, ...]:
     )
 
 
-def _is_true(a: Arguments, name: str) -> bool:
-    return str(a["data"].get(name, "")).lower() in ("1", "true")
+def _is_true(a: Arguments, name: str, default: str = "") -> bool:
+    return str(a["data"].get(name, default)).lower() in ("1", "true")
 
 
 def _side(position: int) -> Callable[[Arguments], Any]:
@@ -340,6 +340,18 @@ def _interpolation(a: Arguments) -> str:
     return {"linear_onnx": "linear", "bilinear_pillow": "linear", "bicubic_pillow": "cubic"}.get(mode, mode)
 
 
+def _resized(a: Arguments) -> tuple[int, ...] | None:
+    """Return the axes that an interpolation states; None if they are not known, or not only those of space."""
+    axes, stated = numbers(a["data"].get("axes")), given(a, 3 if len(a["inputs"]) > 3 else 2)
+    if stated is not None and stated.data is not None and not stated.is_real:
+        axes = stated.data
+    return tuple(axes) if 0 < len(axes) <= a["inputs"][0].ndim - 2 else None
+
+
+def _sampled(a: Arguments) -> str:
+    return {"nearest": "nearest", "bicubic": "cubic"}.get(str(a["data"].get("mode")).lower(), "linear")
+
+
 def row(native: str, op: str, inputs: Mapping[str, Source], **attrs: Source) -> Row:
     """Return the row of an operator."""
     return Row(f"openvino::{native}", op, inputs, attrs)
@@ -468,14 +480,10 @@ _DETECTION: tuple[Row, ...] = (
         "yolo_regions",
         X,
         classes=lambda a: _number(a, "classes"),
-        boxes=lambda a: _number(a, "num") if _is_softmax(a) else len(numbers(a["data"].get("mask"))),
-        softmax=lambda a: _is_softmax(a) or None,
+        boxes=lambda a: _number(a, "num") if _is_true(a, "do_softmax", "true") else len(numbers(a["data"].get("mask"))),
+        softmax=lambda a: _is_true(a, "do_softmax", "true") or None,
     ),
 )
-
-
-def _is_softmax(a: Arguments) -> bool:
-    return str(a["data"].get("do_softmax", "true")).lower() in ("1", "true")
 
 
 def _scale(position: int) -> Source:
@@ -569,11 +577,17 @@ _ROWS: tuple[Row, ...] = (
         {**X, "w": operand(1), "b": operand(2)},
         groups=lambda a: _number(a, "num_groups"),
     ),
-    row("MVN", "mean_variance_norm", X, axis=_normalized),
+    Row(
+        "openvino::MVN",
+        lambda a: "mean_variance_norm" if _is_true(a, "normalize_variance", "true") else "subtract_mean",
+        X,
+        {"axis": _normalized},
+        ops=("mean_variance_norm", "subtract_mean"),
+    ),
     row("NormalizeL2", "l2_normalize", X, axis=lambda a: _stated_axes(a) or (1,)),
     row("LRN", "local_response_norm", X, size=_neighbors),
-    row("Interpolate", "resize", X, mode=_interpolation),
-    row("GridSample", "grid_sample", {**X, "grid": operand(1)}, mode=lambda a: "linear"),
+    row("Interpolate", "resize", X, mode=_interpolation, axes=_resized),
+    row("GridSample", "grid_sample", {**X, "grid": operand(1)}, mode=_sampled),
     row("Concat", "concat", XS, axis=_axis),
     Row("openvino::Gather", "embedding", {"x": operand(1), "w": operand(0)}, when=_is_table),
     row("Gather", "gather", {**X, "indices": operand(1)}),
@@ -599,7 +613,7 @@ _ROWS: tuple[Row, ...] = (
         "stft",
         {**X, "window": operand(1)},
         frames=lambda a: a["outputs"][0].shape[-2 if _is_true(a, "transpose_frames") else -3],
-        length=lambda a: a["inputs"][1].shape[-1],
+        length=lambda a: (getattr(given(a, 2), "data", None) or a["inputs"][1].shape)[0],
     ),
     row("CTCLoss", "ctc_loss_with_logits", {"x": _steps_first, "target": operand(2)}, reduction=lambda a: "none"),
     *(row(native, "ctc_greedy_decode", X) for native in ("CTCGreedyDecoder", "CTCGreedyDecoderSeqLen")),

@@ -1,4 +1,7 @@
-"""Sizes that a file leaves open follow from operands, as OpenVINO 2026.4 infers them. Worked out by hand."""
+"""Sizes that a file leaves open follow from operands, as OpenVINO 2026.4 infers them, and costs from options.
+
+Both are worked out by hand.
+"""
 
 import pytest
 from ir import L, save, stored
@@ -396,3 +399,183 @@ def test_sizes_follow_from_operands(tmp_path, kind, operands, data, expected):
     symbols = dict.fromkeys(map(str, report.symbols), 6)
     assert of(estimate(path, dims=symbols)) == expected
     assert of(report.subs(symbols)) == expected
+
+
+def int32(*shape):
+    return given(*shape, dtype="I32")
+
+
+SMALL, IMAGE, REGIONS = given(2, 3, 4), given(1, 3, 4, 4), given(2, 5)
+TABLE, FIVE, THREE = weight(9, 4), index(5), index(3)
+AVERAGE = {"output_dim": "2", "group_size": "2"}
+TO_4 = {"axes": "2,3"}
+BINS = 2 * 3 * 2 * 2
+"""The elements of a result of 2 regions, 3 channels and 2 x 2 bins."""
+
+COSTS = [
+    # 4 x 5 products of 8
+    ("MatMul", [given(8, 4), given(8, 5)], {"transpose_a": "true"}, (4, 5), 160, 4 * (32 + 40)),
+    ("MatMul", [given(2, 4, 8), given(2, 5, 8)], {"transpose_b": "true"}, (2, 4, 5), 320, 4 * (64 + 80)),
+    # 70 scores of 4 and 30 results of 7 products; of each score the scale, the mask, exp and div; 10 sums of 7 exps
+    (
+        "ScaledDotProductAttention",
+        [given(1, 2, 5, 4), given(1, 2, 7, 4), given(1, 2, 7, 3), given(5, 7)],
+        {"causal": "false"},
+        (1, 2, 5, 3),
+        70 * 4 + 30 * 7 + 70 * 4 + 10 * 6,
+        4 * (40 + 56 + 42 + 35),
+    ),
+    ("ReduceMean", [SMALL, stored(-1)], {"keep_dims": "true"}, (2, 3, 1), 6 * 3 + 6, 96),
+    # without the elements of the axes, shapes show which axis it is; 8 rows of 3
+    ("ReduceMax", [SMALL, L("Const", (), (1,), "I64")], {"keep_dims": "true"}, (2, 1, 4), 8 * 2, 96),
+    ("ReduceMax", [SMALL, L("Const", (), (1,), "I64")], {"keep_dims": "false"}, (2, 4), 8 * 2, 96),
+    # of each element exp and div; the sum of a row: 8 rows of 3, or 6 of 4
+    ("SoftMax", [SMALL], {}, (2, 3, 4), 48 + 8 * 2, 96),
+    ("SoftMax", [SMALL], {"axis": "-1"}, (2, 3, 4), 48 + 6 * 3, 96),
+    # exp and two differences, the sum, and 8 logarithms
+    ("LogSoftmax", [SMALL], {}, (2, 3, 4), 24 * 2 + 8 * 2 + 8, 96),
+    ("Elu", [given(6)], {"alpha": "0.5"}, (6,), 24, 24),
+    ("Gelu", [given(6)], {"approximation_mode": "ERF"}, (6,), 6 * 5, 24),
+    ("Gelu", [given(6)], {"approximation_mode": "TANH"}, (6,), 6 * 9, 24),
+    ("PReLU", [given(2, 3), weight(3)], {}, (2, 3), 6 * 2, 24 + 12),
+    ("Clamp", [given(6)], {"min": "0", "max": "5"}, (6,), 12, 24),
+    ("Select", [given(5, dtype="BOOL"), given(3, 5), given(2, 3, 1)], {}, (2, 3, 5), 30, 5 + 60 + 24),
+    # the mean and the deviation are part of a stored scale and shift
+    ("BatchNormInference", [SMALL, *[weight(3)] * 4], {}, (2, 3, 4), 24, 4 * (24 + 2 * 3)),
+    # 2 rows of 60, or 6 of 20: 4 c + 3 FLOPs, as in test_files.py; differences of the mean: c - 1, 1 and c
+    ("MVN", [given(2, 3, 4, 5)], {"across_channels": "true"}, (2, 3, 4, 5), 2 * 243, 480),
+    ("MVN", [given(2, 3, 4, 5)], {"across_channels": "false"}, (2, 3, 4, 5), 6 * 83, 480),
+    ("MVN", [given(2, 3, 4, 5), stored(2, 3)], {"normalize_variance": "false"}, (2, 3, 4, 5), 6 * 40, 480),
+    # rows of c: c products, + eps, root, c div: 6 rows of 4, 8 rows of 3
+    ("NormalizeL2", [SMALL, stored(2)], {}, (2, 3, 4), 6 * 10, 96),
+    ("GRN", [SMALL], {}, (2, 3, 4), 8 * 8, 96),
+    # 5 channels, or a window of 5 x 5: sums of them, and 2 mul, 1 fma and 1 special
+    ("LRN", [given(1, 3, 4, 5), stored(1)], {"size": "5"}, (1, 3, 4, 5), 60 * (4 + 4), 240),
+    ("LRN", [given(1, 3, 4, 5), stored(2, 3)], {"size": "5"}, (1, 3, 4, 5), 60 * (24 + 4), 240),
+    *(
+        ("Interpolate", [given(1, 1, 2, 2), stored(4, 4)], {**TO_4, "mode": mode}, (1, 1, 4, 4), 16 * flops, 16)
+        for mode, flops in (("nearest", 0), ("linear", 9), ("linear_onnx", 9), ("bilinear_pillow", 9), ("cubic", 35))
+    ),
+    ("Interpolate", [given(1, 1, 2, 2), stored(4, 4)], {**TO_4, "mode": "bicubic_pillow"}, (1, 1, 4, 4), 560, 16),
+    # between 2 values along one axis, 4 along two
+    ("Interpolate", [given(1, 1, 2, 2), stored(4), stored(3)], {"mode": "linear_onnx"}, (1, 1, 2, 4), 8 * 3, 16),
+    ("Interpolate", [given(1, 1, 2, 2), stored(4), real(1), stored(3)], {"mode": "linear"}, (1, 1, 2, 4), 8 * 3, 16),
+    ("Interpolate", [given(1, 1, 2, 2), stored(1, 1, 4, 4)], {"mode": "linear_onnx"}, (1, 1, 4, 4), 16 * 9, 16),
+    *(
+        ("GridSample", [IMAGE, given(1, 2, 5, 2)], {"mode": mode}, (1, 3, 2, 5), 30 * flops, 4 * (read + 20))
+        for mode, flops, read in (("bilinear", 9, 48), ("nearest", 0, 30), ("bicubic", 35, 48))
+    ),
+    ("Gather", [TABLE, FIVE, scalar(0)], {}, (5, 4), 0, 4 * 20 + 40),
+    ("Gather", [given(9, 4), FIVE, scalar(1)], {}, (9, 5), 0, 4 * 45 + 40),
+    ("GatherElements", [given(9, 4), index(2, 4)], {"axis": "0"}, (2, 4), 0, 32 + 64),
+    ("GatherND", [given(9, 4), index(5, 1)], {}, (5, 4), 0, 80 + 40),
+    ("GatherTree", [int32(4, 2, 3), int32(4, 2, 3), int32(2), int32()], {}, (4, 2, 3), 0, 96 + 96),
+    ("ScatterUpdate", [given(9, 4), index(2), given(2, 4), scalar(0)], {}, (9, 4), 0, 144 + 16 + 32),
+    ("SliceScatter", [given(9, 4), given(2, 4), *map(stored, (0, 2, 1, 0))], {}, (9, 4), 0, 4 * (36 - 8 + 8)),
+    # 5 rows in 3 bags: 2 of them are added; a sum of products is 1 mul and fma; a mean is 1 div
+    ("EmbeddingBagOffsets", [TABLE, FIVE, THREE, scalar(0), given(5)], {}, (3, 4), 8 + 12, 80 + 40 + 20),
+    ("EmbeddingBagOffsets", [TABLE, FIVE, THREE], {"reduction": "MEAN"}, (3, 4), 8 + 12, 80 + 40),
+    ("EmbeddingBagOffsetsSum", [TABLE, FIVE, THREE, scalar(0), given(5)], {}, (3, 4), 20, 80 + 40 + 20),
+    ("EmbeddingBagOffsetsSum", [TABLE, FIVE, index(6)], {}, (6, 4), 0, 80 + 40),
+    ("EmbeddingBagPacked", [TABLE, index(3, 2), given(3, 2)], {}, (3, 4), 24, 96 + 48 + 24),
+    ("EmbeddingBagPackedSum", [TABLE, index(3, 2), given(3, 2)], {}, (3, 4), 24, 96 + 48 + 24),
+    ("EmbeddingSegmentsSum", [TABLE, FIVE, FIVE, THREE, scalar(0), given(5)], {}, (3, 4), 20, 80 + 40 + 20),
+    # 32 complex points, 5 stages of 5 FLOPs; 8 points, 3 stages, real ones half; the inverse is scaled
+    ("DFT", [given(2, 4, 8, 2), stored(1, 2)], {}, (2, 4, 8, 2), 2 * 32 * 5 * 5, 512),
+    ("IDFT", [given(2, 8, 2), stored(-1)], {}, (2, 8, 2), 2 * (8 * 3 * 5 + 16), 128),
+    ("RDFT", [given(8, 3), stored(0)], {}, (5, 3, 2), 3 * 8 * 3 * 5 // 2, 96),
+    ("IRDFT", [given(2, 5, 2), stored(-1)], {}, (2, 8), 2 * (8 * 3 * 5 // 2 + 8), 80),
+    # 2 x 4 frames of 8 points, 6 of which are in the window: a product and a transform of 3 stages
+    *(
+        ("STFT", [given(2, 20), given(6), scalar(8), scalar(4)], data, shape, 8 * (8 + 8 * 3 * 5), 4 * (40 + 6))
+        for data, shape in (({}, (2, 4, 5, 2)), ({"transpose_frames": "true"}, (2, 5, 4, 2)))
+    ),
+    # a sample of a bin: 3 mul, 6 add, 1 div of their number; 3 x 2 or 2 x 3 samples; 1 add or cmp joins two
+    ("ROIPooling", [IMAGE, REGIONS], {"method": "bilinear"}, (2, 3, 2, 2), BINS * 10, 4 * (48 + 10)),
+    ("PSROIPooling", [given(1, 8, 4, 4), REGIONS], {**AVERAGE, "mode": "average"}, (2, 2, 2, 2), 16 * 4, 4 * 138),
+    (
+        "PSROIPooling",
+        [given(1, 8, 4, 4), REGIONS],
+        {**AVERAGE, "mode": "bilinear", "spatial_bins_x": "2", "spatial_bins_y": "3"},
+        (2, 2, 2, 2),
+        16 * (6 * 9 + 5 + 1),
+        4 * 138,
+    ),
+    (
+        "DeformablePSROIPooling",
+        [given(1, 8, 4, 4), REGIONS, given(2, 2, 2, 2)],
+        {**AVERAGE, "spatial_bins_x": "4", "spatial_bins_y": "2"},
+        (2, 2, 2, 2),
+        16 * (8 * 9 + 7 + 1),
+        4 * (138 + 16),
+    ),
+    ("ROIAlignRotated", [IMAGE, REGIONS, int32(2)], {"sampling_ratio": "2"}, (2, 3, 2, 2), BINS * 40, 4 * 60),
+    ("ROIAlign", [IMAGE, given(2, 4), int32(2)], {"sampling_ratio": "2", "mode": "max"}, (2, 3, 2, 2), BINS * 39, 232),
+    # samples as many as elements in a bin: 2 x 2
+    ("ROIAlign", [IMAGE, given(2, 4), int32(2)], {"mode": "avg"}, (2, 3, 2, 2), BINS * 40, 4 * (48 + 8 + 2)),
+    (
+        "ExperimentalDetectronROIFeatureExtractor",
+        [given(2, 4), IMAGE, given(1, 3, 2, 2)],
+        {"output_size": "2", "sampling_ratio": "2"},
+        (2, 3, 2, 2),
+        BINS * 40,
+        4 * (8 + 48 + 12),
+    ),
+    ("ExperimentalDetectronTopKROIs", [given(9, 4), given(9)], {"max_rois": "2"}, (2, 4), 9 * 2, 36),
+    # 12 boxes of 20 + 3 + 12 FLOPs, as in test_operators.py; a sort, 12 x 4, and 15 pairs of 13
+    (
+        "ExperimentalDetectronGenerateProposalsSingleImage",
+        [given(3), given(12, 4), given(12, 2, 2), given(3, 2, 2)],
+        {"pre_nms_count": "6"},
+        (4, 4),
+        12 * 35 + 48 + 15 * 13,
+        4 * (48 + 48 + 12),
+    ),
+    (
+        "GenerateProposals",
+        [given(2, 3), given(2, 2, 3, 4), given(2, 12, 2, 2), given(2, 3, 2, 2)],
+        {"pre_nms_count": "6"},
+        (8, 4),
+        2 * (12 * 35 + 48 + 15 * 13),
+        4 * (48 + 96 + 24),
+    ),
+    ("ExperimentalDetectronPriorGridGenerator", [given(3, 4), IMAGE, IMAGE], {}, (48, 4), 2 * 192, 48),
+    ("PriorBoxClustered", [int32(2), int32(2)], {"width": "1,2"}, (2, 48), 2 * 48, 0),
+    # 2 samples of 5 boxes at their corners, 4 fma and 3 of an area; 2 classes: a sort, 5 x 3, and all 10 pairs
+    ("DetectionOutput", [given(2, 20), given(2, 10), given(1, 2, 25)], {}, (1, 1, 6, 7), 70 + 4 * 145, 4 * 110),
+    # a sort of 10 boxes; all 45 pairs, or 3 with a decay of 6; areas of 3
+    ("MulticlassNms", [given(1, 10, 4), given(1, 3, 10)], {}, (24, 6), 3 * (40 + 45 * 13) + 30, 4 * 70),
+    (
+        "MatrixNms",
+        [given(1, 10, 4), given(1, 1, 10)],
+        {"decay_function": "gaussian", "nms_top_k": "3"},
+        (3, 6),
+        127,
+        200,
+    ),
+    ("NonMaxSuppression", [given(1, 10, 4), given(1, 2, 10)], {}, (6, 3), 2 * (40 + 45 * 13) + 30, 4 * 60),
+    # 3 boxes at 4 places: 3 sigmoids of 3 FLOPs and 5 for each of 4 classes
+    ("RegionYolo", [given(1, 27, 2, 2)], {"classes": "4", "num": "3", "mask": "0,1"}, (1, 108), 12 * (9 + 20), 432),
+    ("I420toRGB", [given(1, 4, 6, 1), *[given(1, 2, 3, 1)] * 2], {}, (1, 4, 6, 3), 24 * 14, 4 * (24 + 6 + 6)),
+    ("CTCGreedyDecoder", [given(7, 2, 5), given(7, 2)], {}, (2, 7, 1, 1), 14 * (4 + 2), 280),
+    ("CumSum", [given(3, 8), scalar(0)], {"exclusive": "true"}, (3, 8), 8, 96),
+    ("TopK", [given(2, 8), scalar(3)], {"axis": "-1"}, (2, 3), 16 * 2, 64),
+    ("AdaptiveAvgPool", [given(1, 2, 6, 6), stored(3, 2)], {}, (1, 2, 3, 2), 72, 288),
+    ("BinaryConvolution", [given(1, 2, 6, 6), weight(4, 2, 3, 3)], windows(), (1, 4, 4, 4), 64 * 18, 4 * (72 + 72)),
+    # each of 36 inputs by 5 x 2 x 2 weights of its group
+    ("GroupConvolutionBackpropData", [given(1, 4, 3, 3), weight(2, 2, 5, 2, 2)], windows(), (1, 10, 4, 4), 720, 464),
+    # 3 samples of 6 units, 10 products each onto a bias; 1 FLOP or 3 of the function
+    *(
+        ("RNNCell", [given(3, 4), given(3, 6), weight(6, 4), weight(6, 6), weight(6)], data, (3, 6), 18 * flops, 384)
+        for data, flops in (({}, 11), ({"activations": "relu"}, 11), ({"activations": "sigmoid"}, 14))
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "operands", "data", "shape", "flops", "read"), COSTS, ids=[f"{row[0]}-{i}" for i, row in enumerate(COSTS)]
+)
+def test_costs_follow_from_operands_and_options(tmp_path, kind, operands, data, shape, flops, read):
+    report = estimate(written(tmp_path / "net.xml", kind, operands, data, [shape], is_open=False))
+    found = next(each for each in report.layer_report.values() if each["type"] == kind)
+    assert (found["flops"], found["mread"], found["output_shapes"][0]) == (flops, read, shape)
