@@ -725,7 +725,7 @@ def _data(s: Site, outputs: Sequence[GraphValue]) -> Sequence[Sequence[Any] | No
         return []
     x = s.need(0)
     are_integers = "int" in outputs[0].dtype
-    if kind in WITH_SAME_ELEMENTS or (kind == "Transpose" and len(x) == 1):
+    if kind in WITH_SAME_ELEMENTS or (kind == "Transpose" and len(s.shape()) == 1):
         return [x]
     if kind == "Convert":
         return [[as_integer(each) for each in x] if are_integers else x]
@@ -754,10 +754,12 @@ def _data(s: Site, outputs: Sequence[GraphValue]) -> Sequence[Sequence[Any] | No
             first = joins[kind](first, each)
         return [[first]]
     if kind == "Range" and not is_symbolic(outputs[0].size):
-        return [[x[0] + i * s.need(2)[0] for i in range(min(outputs[0].size, MOST_ELEMENTS + 1))]]
+        first, step = (as_integer(each) if are_integers else each for each in (x[0], s.need(2)[0]))
+        return [[first + i * step for i in range(min(outputs[0].size, MOST_ELEMENTS + 1))]]
     if kind in ("Broadcast", "Tile") and len(set(x)) == 1 and not is_symbolic(outputs[0].size):
         return [x[:1] * min(outputs[0].size, MOST_ELEMENTS + 1)]
-    if kind in ("ScatterUpdate", "ScatterElementsUpdate") and len(s.shape()) == 1:
+    joins_none = s.text("reduction", "none") == "none"
+    if kind in ("ScatterUpdate", "ScatterElementsUpdate") and len(s.shape()) == 1 and joins_none:
         changed = [*x]
         for i, each in zip(s.need(1), s.need(2), strict=True):
             changed[int(i)] = each

@@ -50,6 +50,31 @@ def test_convolution(read):
     assert (found["mread"], found["mwrite"], found["params"]["padding"]) == (4 * (72 + 72), 4 * 144, (1, 1))
 
 
+def test_options_of_windows_are_shown(read):
+    """(8 + 1 - 5) // 2 + 1 rows of a window dilated to 5; (9 + 3 - 2) // 3 + 1 columns."""
+    data = {"strides": "2, 3", "dilations": "2, 1", "pads_begin": "1, 2", "pads_end": "0, 1"}
+    x, w = L("Parameter", (), (1, 3, 8, 9)), L("Const", (), (4, 3, 3, 2))
+    found = only(read(x, w, L("Convolution", (0, 1), (1, 4, 3, 4), data=data), L("Result", (2,))))
+    options = {"kernel": (3, 2), "stride": (2, 3), "padding": ((1, 0), (2, 1)), "dilation": (2, 1)}
+    assert found["params"] == {**options, "groups": 1}
+    pool = L("MaxPool", (0,), (1, 3, 3, 4), data={**data, "kernel": "3, 2", "rounding_type": "ceil"})
+    assert only(read(x, pool, L("Result", (1,))))["params"] == {**options, "ceil_mode": True}
+
+
+@pytest.mark.parametrize(
+    ("precision", "nbytes"),
+    [
+        *(("FP64", 192), ("FP32", 96), ("FP16", 48), ("BF16", 48), ("F8E4M3", 24), ("F8E5M2", 24), ("F8E8M0", 24)),
+        *(("F4E2M1", 12), ("NF4", 12), ("BOOL", 24), ("BOOLEAN", 24), ("I4", 12), ("I8", 24), ("I16", 48)),
+        *(("I32", 96), ("I64", 192), ("U1", 3), ("BIN", 3), ("U2", 6), ("U3", 9), ("U4", 12), ("U6", 18)),
+        *(("U8", 24), ("U16", 48), ("U32", 96), ("U64", 192)),
+    ],
+)
+def test_bytes_of_24_elements(read, precision, nbytes):
+    found = only(read(L("Parameter", (), (24,), precision), L("ReLU", (0,), (24,)), L("Result", (1,))))
+    assert found["mread"] == nbytes
+
+
 def test_grouped_convolution(read):
     """Two groups of 3 outputs and 2 inputs: the axis of groups is part of the outputs."""
     x, w = L("Parameter", (), (1, 4, 5, 5)), L("Const", (), (2, 3, 2, 1, 1))

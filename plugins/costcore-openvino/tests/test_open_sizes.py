@@ -178,6 +178,60 @@ def test_a_loop_runs_as_often_as_its_input_has_parts(read):
     assert read(x, loop, L("Result", (1,)), inputs=(7, 5)).total_report["flops"] == 35
 
 
+@pytest.mark.parametrize(("part", "trips"), [('part_size="2"', 4), ("", 7)])
+def test_a_loop_takes_parts_of_its_input(read, part, trips):
+    """x + x for 7 rows of 5, of which a part has 2 or 1."""
+    body = graph([L("Parameter", (), (-1, -1)), L("Add", (0, 0), (-1, -1)), L("Result", (1,))])
+    ends = f'<input external_port_id="0" internal_layer_id="0" axis="-2" {part}/>'
+    inside = f"<port_map>{ends}</port_map><body>{body}</body>"
+    loop = L("TensorIterator", (0,), (), inside=inside)
+    report = read(L("Parameter", (), (-1, -1)), loop, L("Result", (1,)), inputs=(7, 5))
+    size = int(part[11:12] or 1) * 5
+    assert report.total_report["flops"] == trips * size
+
+
+@pytest.mark.parametrize(("condition", "flops"), [("Const", "28"), ("Parameter", "4*trips_1")])
+def test_a_loop_runs_as_often_as_its_limit_unless_its_condition_is_computed(read, condition, flops):
+    layers = L("Parameter", (), (1, 4)), L("Exp", (0,), (1, 4)), L(condition, (), (), "BOOL")
+    body = graph([*layers, L("Result", (1,)), L("Result", (2,))])
+    inside = (
+        '<port_map><input external_port_id="2" internal_layer_id="0"/>'
+        '<output external_port_id="3" internal_layer_id="3"/>'
+        '<output external_port_id="-1" internal_layer_id="4" purpose="execution_condition"/></port_map>'
+        f"<body>{body}</body>"
+    )
+    start = L("Const", (), (), "BOOL")
+    report = read(stored(7), start, L("Parameter", (), (1, 4)), L("Loop", (0, 1, 2), (1, 4), inside=inside))
+    assert str(report.total_report["flops"]) == flops
+
+
+def test_symbols_that_are_broadcast_are_noted(read):
+    operands = L("Parameter", (), (-1, 8), name="a"), L("Parameter", (), (-1, 1), name="b")
+    report = read(*operands, L("Add", (0, 1), (-1, 8)), L("Result", (2,)))
+    assert "b_0 is taken to be a_0, with which it is broadcast" in report.notes
+    assert shapes(report) == ["a_0,8"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "x", "stated", "operands"),
+    [
+        ("Unsqueeze", (3, -1), (3, 1, -1), [L("Const", (), (1,))]),
+        ("Squeeze", (1, 3, -1), (3, -1), [L("Const", (), (1,))]),
+        ("ReduceMean", (2, 3, -1), (2, -1), [L("Const", (), (1,))]),
+        ("ReduceMax", (2, 3, -1), (2, 1, -1), [L("Const", (), (1,))]),
+        ("Gather", (2, 3, -1), (2, -1), [L("Const", (), ()), L("Const", (), ())]),
+    ],
+)
+def test_axes_that_are_not_there_are_those_that_fit(tmp_path, kind, x, stated, operands):
+    data = {"keep_dims": "true" if len(x) == len(stated) else "false"}
+    layer = L(kind, tuple(range(1 + len(operands))), stated, data=data)
+    net = L("Parameter", (), x, name="x"), *operands, layer, L("Result", (1 + len(operands),))
+    (tmp_path / "net.xml").write_text(ir(*net), encoding="utf-8")
+    report = estimate(tmp_path / "net.xml")
+    expected = ",".join(f"x_{len(x) - 1}" if size == -1 else str(size) for size in stated)
+    assert (shapes(report) or [expected], report.status) == ([expected], "assumed")
+
+
 def test_a_file_without_its_weights_keeps_the_sizes_that_it_states(tmp_path):
     """The order of a Transpose is in the weights: the open axis of the result is the open one of the operand."""
     layers = L("Parameter", (), (1, 3, -1), name="x"), L("Const", (), (3,)), L("Transpose", (0, 1), (1, -1, 3))
