@@ -50,6 +50,19 @@ def test_convolution(read):
     assert (found["mread"], found["mwrite"], found["params"]["padding"]) == (4 * (72 + 72), 4 * 144, (1, 1))
 
 
+@pytest.mark.parametrize(
+    ("table", "indices", "expected"),
+    [
+        (L("Const", (), (9, 4)), L("Parameter", (), (5,), "I64"), ("embedding", 36)),
+        (L("Parameter", (), (9, 4)), L("Parameter", (), (5,), "I64"), ("gather", 0)),
+        (L("Parameter", (), (9, 4)), L("Const", (), (5,), "I64"), ("gather", 0)),
+    ],
+)
+def test_rows_of_a_stored_matrix_are_an_embedding(read, table, indices, expected):
+    found = only(read(table, indices, L("Gather", (0, 1), (5, 4)), L("Result", (2,))))
+    assert (found["op"], found["n_params"]) == expected
+
+
 def test_options_of_windows_are_shown(read):
     """(8 + 1 - 5) // 2 + 1 rows of a window dilated to 5; (9 + 3 - 2) // 3 + 1 columns."""
     data = {"strides": "2, 3", "dilations": "2, 1", "pads_begin": "1, 2", "pads_end": "0, 1"}
@@ -342,6 +355,11 @@ def test_an_unknown_operator_is_named(read):
         (ir(L("Loop", (), (2,), inside=f"<then_body>{BODY}</then_body>")), "is a Loop, which has no <then_body>"),
         (ir(L("Parameter", (), (2,)), L("If", (0,), (2,), inside=f"<body>{BODY}</body>")), "If, which has no <body>"),
         (ir(L("Loop", (), (2,), inside=f"<body>{BODY}</body>" * 2)), "layer 'l0' has two elements <body>"),
+        (ir(L("ReLU", (), (2,))), "layer 'l0': operand 0 of ReLU is missing"),
+        (
+            ir(L("Parameter"), L("ReLU", (0,))).replace('<output><port id="1" precision="FP32"></port></output>', ""),
+            "layer 'l1': ReLU has no result",
+        ),
         (ir(L("ReLU", (), (2,), inside="<data/>")), "layer 'l0' has two elements <data>"),
         (ir(L("ReLU", (), (2,))).replace("</net>", "<layers/></net>"), "the file has two elements <layers>"),
         (

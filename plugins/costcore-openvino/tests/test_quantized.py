@@ -121,9 +121,9 @@ def test_weights_that_are_quantized_as_they_are_stored(read):
     """The runtime quantizes a real weight once: it reads a byte an element."""
     net = Net(1, 4, 8, 8)
     weight = net.quantize(net.add("Const", (), (4, 4, 3, 3)), levels="255")
-    report = read(net.result(net.conv(net.quantize(net.x), 4, weight)))
+    report = read(net.result(net.bias(net.conv(net.quantize(net.x), 4, weight))))
     assert [op for op, *_ in calls(report)] == ["quantize", "quantized_conv"]
-    assert calls(report)[1][1] == 4 * PLACES + 144
+    assert calls(report)[1][1] == 4 * PLACES + 144 + 16
 
 
 @pytest.mark.parametrize("case", ["real weights", "result", "many levels"])

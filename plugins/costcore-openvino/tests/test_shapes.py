@@ -53,6 +53,17 @@ SHAPES = [
     ("Convolution", [X, weight(4, 3, 3, 2)], windows("2,3", "1,2", "0,1", "2,1", auto_pad="valid"), [(6, 4, 2, 3)]),
     ("BinaryConvolution", [X, weight(4, 3, 3, 2)], windows(mode="xnor-popcount", pad_value="0"), [(6, 4, 6, 8)]),
     ("GroupConvolution", [X, weight(3, 2, 1, 3, 2)], windows(), [(6, 6, 6, 8)]),
+    # of one axis: 9 - 2 and 9 + 2
+    ("Convolution", [given(None, 4, 9), weight(5, 4, 3)], windows("1", "0", "0", "1"), [(6, 5, 7)]),
+    ("GroupConvolution", [given(None, 4, 9), weight(2, 3, 2, 3)], windows("1", "0", "0", "1"), [(6, 6, 7)]),
+    ("ConvolutionBackpropData", [given(None, 4, 9), weight(4, 5, 3)], windows("1", "0", "0", "1"), [(6, 5, 11)]),
+    (
+        "GroupConvolutionBackpropData",
+        [given(None, 4, 9), weight(2, 2, 3, 3)],
+        windows("1", "0", "0", "1"),
+        [(6, 6, 11)],
+    ),
+    ("MaxPool", [given(None, 4, 9)], {"kernel": "3", **windows("1", "0", "0", "1")}, [(6, 4, 7)]),
     # (8 - 1) 2 + 2 - 1 rows; (9 - 1) 3 + 3 - 2 + 1 columns of a window dilated to 3
     (
         "ConvolutionBackpropData",
@@ -92,7 +103,7 @@ SHAPES = [
     ("MatMul", [given(None, 8, 4), given(8, 5)], {"transpose_a": "true"}, [(6, 4, 5)]),
     ("MatMul", [given(None, 1, 4, 8), given(7, 5, 8)], {"transpose_b": "true"}, [(6, 7, 4, 5)]),
     ("MatMul", [given(8), given(None, 8, 5)], {}, [(6, 5)]),
-    ("ScaledDotProductAttention", [given(None, 5, 4), given(1, 7, 4), given(1, 7, 3)], {}, [(6, 5, 3)]),
+    ("ScaledDotProductAttention", [given(1, 5, 4), given(None, 7, 4), given(6, 7, 3)], {}, [(6, 5, 3)]),
     ("Add", [given(None, 1, 9), given(8, 1)], {}, [(6, 8, 9)]),
     ("Select", [given(None, 1, dtype="BOOL"), given(1, 5), given(1)], {}, [(6, 5)]),
     ("PReLU", [X, weight(3)], {}, [(6, 3, 8, 9)]),
@@ -490,6 +501,8 @@ COSTS = [
         ("STFT", [given(2, 20), given(6), scalar(8), scalar(4)], data, shape, 8 * (8 + 8 * 3 * 5), 4 * (40 + 6))
         for data, shape in (({}, (2, 4, 5, 2)), ({"transpose_frames": "true"}, (2, 5, 4, 2)))
     ),
+    # the size of a frame is not there: that of the window
+    ("STFT", [given(2, 20), given(8), *[L("Const", (), (), "I64")] * 2], {}, (2, 4, 5, 2), 8 * (8 + 8 * 3 * 5), 192),
     # a sample of a bin: 3 mul, 6 add, 1 div of their number; 3 x 2 or 2 x 3 samples; 1 add or cmp joins two
     ("ROIPooling", [IMAGE, REGIONS], {"method": "bilinear"}, (2, 3, 2, 2), BINS * 10, 4 * (48 + 10)),
     ("PSROIPooling", [given(1, 8, 4, 4), REGIONS], {**AVERAGE, "mode": "average"}, (2, 2, 2, 2), 16 * 4, 4 * 138),
@@ -610,7 +623,7 @@ ELEMENTS = [
     ("ShapeOf", [X], {}, (6, 3, 8, 9)),
     ("Concat", [PAIR, stored(4)], {"axis": "0"}, (2, 3, 4)),
     ("Gather", [stored(4, 5, 6), stored(2, -3), scalar(0)], {}, (6, 4)),
-    ("Split", [stored(4, 5, 6, 7), scalar(0)], {"num_splits": "2"}, (6, 7)),
+    ("Split", [stored(4, 5, 6, 7), scalar(-1)], {"num_splits": "2"}, (6, 7)),
     ("VariadicSplit", [stored(4, 5, 6, 7), scalar(0), stored(1, -1)], {}, (5, 6, 7)),
     ("Slice", [stored(4, 5, 6, 7), stored(3), stored(0), stored(-2)], {}, (7, 5)),
     ("Slice", [stored(4, 5, 6, 7), stored(-2), stored(2**31 - 1), stored(1)], {}, (6, 7)),
