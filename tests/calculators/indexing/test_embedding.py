@@ -37,6 +37,14 @@ def test_embedding_bag() -> None:
     assert operations("embedding_bag", weights, (2, 4)) == count(weighted, (2, 3, 4), (3,))
 
 
+def test_more_bags_than_indices_are_empty_in_part() -> None:
+    operands = {"x": Tensor((2,), INT64), "w": (9, 4)}
+    assert operations("embedding_bag", operands, (3, 4)) == Operations()
+    assert operations("embedding_bag", operands, (3, 4), mode="mean") == Operations(div=8)
+    weights = {**operands, "per_sample_weights": (2,)}
+    assert operations("embedding_bag", weights, (3, 4)) == Operations(mul=8)
+
+
 def test_gradients_of_bags():
     def added(dy, weights):
         for bag, rows in ((0, (0, 1)), (1, (2, 3, 4))):
