@@ -63,6 +63,14 @@ def test_rows_of_a_stored_matrix_are_an_embedding(read, table, indices, expected
     assert (found["op"], found["n_params"]) == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [("/a/b/Relu", "a.b"), ("__module.a.0/aten::relu/ReLU", "a.0"), ("Relu_5", "")],
+)
+def test_modules_are_in_names(read, name, module):
+    assert only(read(L("Parameter", (), (2,)), L("ReLU", (0,), (2,), name=name), L("Result", (1,))))["module"] == module
+
+
 def test_options_of_windows_are_shown(read):
     """(8 + 1 - 5) // 2 + 1 rows of a window dilated to 5; (9 + 3 - 2) // 3 + 1 columns."""
     data = {"strides": "2, 3", "dilations": "2, 1", "pads_begin": "1, 2", "pads_end": "0, 1"}

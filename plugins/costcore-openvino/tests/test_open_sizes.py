@@ -162,6 +162,10 @@ def test_states_hold_steps_of_earlier_passes(read):
     x, value = L("Parameter", (), (-1, 2), name="x"), L("ReadValue", (), OPEN, data=state)
     report = read(x, value, L("ReLU", (1,), OPEN), L("Result", (2,)), inputs=(3, 2), dims={"past": 5})
     assert shapes(report) == ["3,2,5,4"]
+    value = L("ReadValue", (), (-1,), data={"variable_id": "s", "variable_shape": "?"})
+    assert shapes(read(x, value, L("ReLU", (1,), (-1,)), L("Result", (2,)))) == ["past"]
+    value = L("ReadValue", (), (-1, 0), data={"variable_id": "s", "variable_shape": "?,0"})
+    assert shapes(read(x, value, L("ReLU", (1,), (-1, 0)), L("Result", (2,)))) == ["x_0,0"]
 
 
 def test_a_loop_runs_as_often_as_its_input_has_parts(read):

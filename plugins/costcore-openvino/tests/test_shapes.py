@@ -35,9 +35,9 @@ def windows(strides="1,1", begin="0,0", end="0,0", dilations="1,1", **more):
 
 
 X = given(None, 3, 8, 9)
-V = given(None)
+V, V4 = given(None), given(1, 2, 7, 3)
 POOL = {"kernel": "3,2", **windows("2,2")}
-CEIL = {"kernel": "2,2", **windows("3,3", "1,1", "1,1")}
+CEIL = {"kernel": "2,2", **windows("3,3", "1,0", "0,1")}
 MASKS = dict.fromkeys((f"{name}_mask" for name in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")), "")
 RESIZE = {"mode": "nearest", "version": "opset4"}
 SCALES = {**RESIZE, "shape_calculation_mode": "scales"}
@@ -95,15 +95,15 @@ SHAPES = [
     ("AvgPool", [X], {**POOL, "rounding_type": "ceil"}, [(6, 3, 4, 5)]),
     ("MaxPool", [X], {"kernel": "3,2", **windows("1,2", dilations="2,3")}, [(6, 3, 4, 3)] * 2),
     ("MaxPool", [X], {**POOL, "auto_pad": "same_lower"}, [(6, 3, 4, 5)]),
-    # windows begin at -1, 2 and 5, and at 8, which is in the padding behind; columns at -1, 2, 5 and 8
-    ("MaxPool", [X], {**CEIL, "rounding_type": "ceil_torch"}, [(6, 3, 3, 4)] * 2),
-    ("MaxPool", [given(3, 2, None, None)], {**CEIL, "rounding_type": "ceil_torch"}, [(3, 2, 3, 3)] * 2),
+    # windows begin at -1, 2 and 5, at 0, 3 and 6; the next ones, at 8 and 9, are in the padding behind
+    ("MaxPool", [X], {**CEIL, "rounding_type": "ceil_torch"}, [(6, 3, 3, 3)] * 2),
+    ("MaxPool", [given(3, 2, None, None)], {**CEIL, "rounding_type": "ceil_torch"}, [(3, 2, 3, 2)] * 2),
     ("AdaptiveAvgPool", [X, stored(2, 5)], {}, [(6, 3, 2, 5)]),
     ("AdaptiveMaxPool", [X, stored(2, 5)], {}, [(6, 3, 2, 5)] * 2),
     ("MatMul", [given(None, 8, 4), given(8, 5)], {"transpose_a": "true"}, [(6, 4, 5)]),
     ("MatMul", [given(None, 1, 4, 8), given(7, 5, 8)], {"transpose_b": "true"}, [(6, 7, 4, 5)]),
     ("MatMul", [given(8), given(None, 8, 5)], {}, [(6, 5)]),
-    ("ScaledDotProductAttention", [given(1, 5, 4), given(None, 7, 4), given(6, 7, 3)], {}, [(6, 5, 3)]),
+    ("ScaledDotProductAttention", [given(None, 1, 5, 4), given(1, 2, 7, 4), V4], {}, [(6, 2, 5, 3)]),
     ("Add", [given(None, 1, 9), given(8, 1)], {}, [(6, 8, 9)]),
     ("Select", [given(None, 1, dtype="BOOL"), given(1, 5), given(1)], {}, [(6, 5)]),
     ("PReLU", [X, weight(3)], {}, [(6, 3, 8, 9)]),
@@ -312,10 +312,15 @@ SHAPES = [
     ("PriorBox", [PLACE, FEATURES], {"aspect_ratio": "2,3", "fixed_size": "8", "density": "2"}, [(2, 4 * 12 * 12)]),
     ("PriorBox", [PLACE, FEATURES], {"fixed_size": "8,16", "fixed_ratio": "1,2", "density": "2,3"}, [(2, 4 * 12 * 24)]),
     ("PriorBoxClustered", [PLACE, FEATURES], {"width": "2,3,4", "height": "2,3,4"}, [(2, 4 * 12 * 3)]),
-    ("ExperimentalDetectronPriorGridGenerator", [given(None, 4), X, X], {"flatten": "true"}, [(432, 4)]),
     (
         "ExperimentalDetectronPriorGridGenerator",
-        [given(None, 4), X, X],
+        [given(None, 4), X, given(6, 3, 80, 90)],
+        {"flatten": "true"},
+        [(432, 4)],
+    ),
+    (
+        "ExperimentalDetectronPriorGridGenerator",
+        [given(None, 4), X, given(6, 3, 80, 90)],
         {"flatten": "false", "h": "5", "w": "7"},
         [(8, 9, 6, 4)],
     ),
