@@ -420,6 +420,11 @@ def test_weights_that_become_shorter_are_an_error(read, tmp_path, monkeypatch, s
             read(*layers)
 
 
+def test_the_oldest_version_of_the_format_is_read(read):
+    content = ir(L("Parameter", (), (2,)), L("ReLU", (0,), (2,)), L("Result", (1,)))
+    assert read(content.replace('version="11"', 'version="10"')).total_report["flops"] == 2
+
+
 def test_given_shapes_are_those_of_a_file_without_open_sizes(read):
     layers = L("Parameter", (), (2,)), L("ReLU", (0,), (2,)), L("Result", (1,))
     assert read(*layers, inputs=(2,)).total_report["flops"] == 2

@@ -173,7 +173,7 @@ def test_a_loop_runs_as_often_as_its_input_has_parts(read):
     body = graph([L("Parameter", (), (1, -1)), L("Add", (0, 0), (1, -1)), L("Result", (1,))])
     ends = (
         '<input external_port_id="0" internal_layer_id="0" axis="0" part_size="1"/>'
-        '<output external_port_id="1" internal_layer_id="2" axis="0" part_size="1"/>'
+        '<output external_port_id="1" internal_layer_id="2" axis="-2" part_size="1"/>'
     )
     inside = f"<port_map>{ends}</port_map><body>{body}</body>"
     x, loop = L("Parameter", (), (-1, -1), name="x"), L("TensorIterator", (0,), (-1, -1), inside=inside)
