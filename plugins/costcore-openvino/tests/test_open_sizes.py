@@ -259,3 +259,10 @@ def test_a_file_without_its_weights_keeps_the_sizes_that_it_states(tmp_path):
 def test_sizes_that_do_not_fit(read, options, message):
     with pytest.raises(CostError, match=re.escape(message)):
         read(IMAGE._replace(data={"shape": "?,3,8..64,?"}), L("ReLU", (0,), OPEN), L("Result", (1,)), **options)
+
+
+def test_sizes_at_the_ends_of_a_range_fit(read):
+    image = IMAGE._replace(data={"shape": "?,3,8..64,?"})
+    report = read(image, L("ReLU", (0,), OPEN), L("Concat", (1, 1), OPEN, data={"axis": "2"}), inputs=(1, 3, 64, 8))
+    assert shapes(report) == ["1,3,64,8", "1,3,128,8"]
+    assert shapes(read(image, L("ReLU", (0,), OPEN), L("Result", (1,)), inputs=(1, 3, 8, 8))) == ["1,3,8,8"]

@@ -228,6 +228,7 @@ SHAPES = [
     ("IDFT", [given(None, 8, 2), stored(0, 1), stored(-1, 5)], {}, [(6, 5, 2)]),
     ("RDFT", [given(None, 9), stored(0, -1)], {}, [(6, 5, 2)]),
     ("RDFT", [given(None, 9), stored(0), stored(4)], {}, [(3, 9, 2)]),
+    ("IRDFT", [given(None, 9, 2), stored(-1)], {}, [(6, 16)]),
     ("IRDFT", [given(None, 9, 2), stored(0, -1)], {}, [(6, 16)]),
     ("IRDFT", [given(None, 9, 2), stored(1, 0), stored(-1, 7)], {}, [(7, 9)]),
     ("STFT", [given(None, 20), given(8), scalar(8), scalar(3)], {}, [(6, 5, 5, 2)]),
