@@ -144,7 +144,12 @@ def _operator(builder: Any, operator: Op, names: list[str]) -> int:
         side = "BuiltinOptions" if hasattr(tflite.BuiltinOptions, operator.kind) else "BuiltinOptions2"
         kind = getattr(getattr(tflite, side), operator.kind)
         options = {
-            name: vector(builder, value, getattr(tflite, f"{operator.kind}Start{name}Vector"), "PrependInt64")
+            name: vector(
+                builder,
+                value,
+                getattr(tflite, f"{operator.kind}Start{name}Vector"),
+                "PrependInt32" if name in ("NewShape", "SqueezeDims") else "PrependInt64",
+            )
             if isinstance(value, tuple)
             else value
             for name, value in operator.options.items()
