@@ -384,18 +384,25 @@ class Record(NamedTuple):
         return cls(**json.loads((RECORDS / f"{area}.json").read_text(encoding="utf-8")))
 
     def tests(self, mutant: Mutant, most_seconds: float) -> list[str]:
-        """Return the tests that run a mutant, its file if it is in no function; else all. Fast files are first."""
+        """Return the tests that run a mutant, or all if none does. Fast files are first.
+
+        What is in no function is a table, or a function in one: all tests, those first that run functions of its file.
+        """
         file, first, last = mutant.place()
         lines = range(first, last + 1) if first else range(1, 1 << 20)
         running = {name for name, files in self.lines.items() if any(line in lines for line in files.get(file, ()))}
         chosen = {name for name in self.seconds if not running.isdisjoint((name, name.split("::")[0]))}
-        chosen = chosen or {*self.seconds}
+        every = chosen if chosen and first else {*self.seconds}
         least: dict[str, float] = {}
-        for name in chosen:
+        for name in every:
             least[name.split("::")[0]] = min(least.get(name.split("::")[0], 1e9), self.seconds[name])
         tests, left = [], most_seconds
         for name in sorted(
-            chosen, key=lambda name: (least[name.split("::")[0]], name.split("::")[0], self.seconds[name])
+            every,
+            key=lambda name: (
+                *(name not in chosen, least[name.split("::")[0]]),
+                *(name.split("::")[0], self.seconds[name]),
+            ),
         ):
             if self.seconds[name] <= left:
                 tests.append(name)

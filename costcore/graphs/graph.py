@@ -826,7 +826,8 @@ def quotient(a: Any, b: Any, are_integers: bool) -> Any:
     if are_integers:
         if _is(b, 0):
             raise ZeroDivisionError
-        return _quotient(a, b)
+        is_negative = isinstance(a, int) and isinstance(b, int) and (a < 0) != (b < 0)
+        return -_quotient(-a, b) if is_negative else _quotient(a, b)
     if not is_symbolic(a) and not is_symbolic(b):
         found = Fraction(a) / Fraction(b)
         return found.numerator if found.denominator == 1 else found

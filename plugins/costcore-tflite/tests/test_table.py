@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 import tflite
 from build import G, Op, T, model
+from flatbuffers import flexbuffers
 
 from costcore import estimate
 
@@ -167,6 +168,8 @@ ELEMENTS = [
     row("SOFTMAX", [(B, N, M)], (B, N, M), axis=2),
     row("FAKE_QUANT", [(B, N)], (B, N), op="fake_quantize"),
     row("LOCAL_RESPONSE_NORMALIZATION", [(B, N, M, 3)], (B, N, M, 3), size=1),
+    row("LOCAL_RESPONSE_NORMALIZATION", [(B, N, M, 3)], (B, N, M, 3), {"Radius": 2}, size=5),
+    row("WHERE", [(2, 8)], [16, 2], op="nonzero"),
     row("CUMSUM", [(B, N, M), [-1]], (B, N, M), op="cumsum", axis=2),
     row("CUMSUM", [(B, N, M), [1]], (B, N, M), axis=1),
     row("REVERSE_V2", [(B, N, M), [-2]], (B, N, M), op="flip", axis=(1,)),
@@ -200,6 +203,8 @@ IMAGES = [
         {**POOL, **conv(2, 3), "FusedActivationFunction": RELU},
         flops=216 + 36,
     ),
+    row("AVERAGE_POOL_2D", [(B, N, M, 3)], (B, N, M, 3), {"FilterHeight": 1, "FilterWidth": 1}, kernel=(1, 1)),
+    row("MAX_POOL_2D", [(B, N, M, 3)], (B, N, M, 3), kernel=(1, 1), stride=(1, 1)),
     row("L2_POOL_2D", [(B, N, M, 3)], (B, (3, 5), (2, 3), 3), {**POOL, **conv(2, 3)}, op="lp_pool", p=2),
     # ceil(8 / 2) = 4, 6; ceil(7 / 3) = 3, 4; 3 * 2 + 3 - 8 = 1 row at the end; 2 * 3 + 2 - 7 = 1 column at the end
     row(
@@ -309,7 +314,8 @@ IMAGES = [
     ),
     row("RESIZE_NEAREST_NEIGHBOR", [(B, N, M, 3), [4, 5]], (B, 4, 5, 3), mode="nearest", coordinates="asymmetric"),
     row("DEPTH_TO_SPACE", [(B, N, M, 8)], (B, (16, 24), (14, 20), 2), {"BlockSize": 2}, block=2),
-    row("SPACE_TO_DEPTH", [(B, N, Q, 3)], (B, (4, 6), (2, 4), 12), {"BlockSize": 2}),
+    row("SPACE_TO_DEPTH", [(B, N, Q, 3)], (B, (4, 6), (2, 4), 12), {"BlockSize": 2}, block=2),
+    row("SPACE_TO_DEPTH", [(B, N, M, 3)], (B, N, M, 3), {"BlockSize": 1}),
     # 2 * 8 - 1, 2 * 12 - 1; 2 * 7 - 2, 2 * 10 - 2
     row(
         "BATCH_TO_SPACE_ND",
@@ -350,8 +356,10 @@ PRODUCTS = [
     # 448 products, as many sums of zero points as the formula of quantized products has
     row("BATCH_MATMUL", [q(2, 8, 4), q(2, 4, 7)], [2, 8, 7], op="quantized_matmul", macs=448),
     row("BATCH_MATMUL", [q(2, 8, 4), (2, 4, 7)], [2, 8, 7], op="matmul"),
+    row("BATCH_MATMUL", [(B, 5, N, 4), (B, 5, M, 4)], (B, 5, N, M), {"AdjY": True}, macs=5 * 448),
     # 6 filters of rank 2
     row("SVDF", [(B, 4), w(6, 4), w(6, 5), w(3), (B, 30)], (B, 3), {"Rank": 2}, macs=108, n_params=57),
+    row("SVDF", [(B, 4), w(6, 4), w(6, 5), w(6), (B, 30)], (B, 6), {"Rank": 1}, flops=108 + 12, mread=4 * 128),
     # 2 * 8 steps of 4 units with 4 gates of 3 + 5 products, and 5 * 4 of a projection: 16 * (128 + 20).
     # 3 sigmoids of 3, 2 tanh, 3 others: 14 of each unit; 12 peepholes; 6 of each of 16 norms
     row(
@@ -424,6 +432,7 @@ MOVEMENT = [
     row("RESHAPE", [(B, N, 6), [-1, 3]], ((32, 72), 3)),
     row("RESHAPE", [(B, N, 6)], ((8, 18), 12), {"NewShape": (-1, 12)}),
     row("RESHAPE", [(Q, 6), [2, -1]], (2, (12, 24))),
+    row("RESHAPE", [(2, 0, 3), [0, 5]], (0, 5)),
     row("SQUEEZE", [(B, 1, N, 1)], (B, N), {}),
     row("SQUEEZE", [(B, 1, N, 1)], (B, N, 1), {"SqueezeDims": (1,)}),
     row("SQUEEZE", [(B, 1, N, 1)], (B, N), {"SqueezeDims": (-1, 1)}),
@@ -445,10 +454,12 @@ MOVEMENT = [
     ),
     row("SPLIT", [1, (B, Q, M)], *[(B, (2, 4), M)] * 2, op="split", axis=1),
     row("SPLIT", [[-2], (B, Q, M)], *[(B, (1, 2), M)] * 4, axis=1),
+    row("SPLIT", [1, (B, N)], (B, N)),
     row("SPLIT_V", [(B, N), [3, -1], 1], (B, 3), (B, (5, 9)), op="split", axis=1),
     row("SPLIT_V", [(B, 8, N), [3, 5], [-2]], (B, 3, N), (B, 5, N), axis=1),
     row("PACK", [(B, N), (B, N), (B, N)], (B, 3, N), {"Axis": 1}, axis=1),
     row("PACK", [(B, N), (B, N)], (B, N, 2), {"Axis": -1}, op="stack", axis=2),
+    row("PACK", [(B, N), (B, N)], (B, 2, N), {"Axis": -2}, axis=1),
     row("UNPACK", [(B, 3, N)], *[(B, N)] * 3, {"Axis": 1}, axis=1),
     row("UNPACK", [(B, N, 2)], *[(B, N)] * 2, {"Axis": -1}, op="unbind", axis=2),
     row("CONCATENATION", [(B, N, 3), (B, M, 3)], (B, (15, 22), 3), {"Axis": -2}, flops=0, axis=1),
@@ -578,6 +589,7 @@ LENGTHS: list[tuple[list[tuple[Any, ...]], tuple[Any, ...]]] = [
     ([("SLICE", ["X", [1], [-1]], (2,))], (N, M)),
     ([("SLICE", ["X", [0], [-1]], (3,))], (B, N, M)),
     ([("CONCATENATION", ["X", [5, 6]], (5,), {})], (B, N, M, 5, 6)),
+    ([("CONCATENATION", ["X", [5]], (4,), {"Axis": -1})], (B, N, M, 5)),
     ([("STRIDED_SLICE", ["X", [0], [3], [2]], (2,))], (B, M)),
     ([("STRIDED_SLICE", ["X", [1], [LAST], [1]], (2,))], (N, M)),
     ([("STRIDED_SLICE", ["X", [2], [9], [-1]], (3,), {"EndMask": 1})], (B, N, M)),
@@ -612,6 +624,19 @@ def test_elements_of_lengths(steps, result):
     file = model(G(tensors, operators, [0], [len(tensors) - 1]))
     for i, how, report in both([(B, N, M)], file):
         assert report.calls[-1].layer.out.shape == tuple(each[i] if is_open(each) else each for each in expected), how
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [({"max_detections": 3, "max_classes_per_detection": 2}, 6), ({"max_detections": 3}, 3), ({}, 100)],
+)
+def test_detections_have_shapes_that_the_file_does_not_state(options, kept):
+    builder = flexbuffers.Builder()
+    builder.MapFromElements({"classes": 2, **options})
+    tensors = [T((1, 6, 4)), T((1, 6, 3)), w(6, 4), *[T(())] * 4]
+    found = Op("TFLite_Detection_PostProcess", (0, 1, 2), (3, 4, 5, 6), custom=bytes(builder.Finish()))
+    (call,) = estimate(model(G(tensors, [found], [0, 1], [3, 4, 5, 6]))).calls
+    assert [each.shape for each in call.layer.outputs] == [(1, kept, 4), (1, kept), (1, kept), (1,)]
 
 
 @pytest.mark.parametrize("position", [16, 33])
