@@ -143,12 +143,11 @@ def _operator(builder: Any, operator: Op, names: list[str]) -> int:
     if operator.kind:
         side = "BuiltinOptions" if hasattr(tflite.BuiltinOptions, operator.kind) else "BuiltinOptions2"
         kind = getattr(getattr(tflite, side), operator.kind)
+        adds = {"Boundaries": "Float32", "NewShape": "Int32", "SqueezeDims": "Int32"}
         options = {
             name: vector(
-                builder,
-                value,
-                getattr(tflite, f"{operator.kind}Start{name}Vector"),
-                "PrependInt32" if name in ("NewShape", "SqueezeDims") else "PrependInt64",
+                *(builder, value, getattr(tflite, f"{operator.kind}Start{name}Vector")),
+                f"Prepend{adds.get(name, 'Int64')}",
             )
             if isinstance(value, tuple)
             else value
