@@ -733,8 +733,7 @@ def sliced(size: Dim, begin: Dim | None, end: Dim | None, step: int = 1) -> Dim:
     if all(not is_symbolic(each) for each in (size, begin, end)):
         return len(range(*slice(begin, end, step).indices(size)))
     if step < 0:
-        whole = (begin is None or _is(begin, -1)) and (end is None or (isinstance(end, int) and end <= -LARGE))
-        return ceil_div(size, -step) if whole else _slice_down(size, begin, end, step)
+        return _slice_down(size, begin, end, step)
     first = _position(0 if begin is None else begin, size)
     last = size if end is None or (isinstance(end, int) and end >= LARGE) else _position(end, size)
     if last is not size and not _is(last - size, 0):

@@ -340,7 +340,8 @@ def _data(kind: str, s: Site, output: GraphValue) -> Sequence[Any] | None:
         if s.option("Axis") % output.ndim:
             return None
         return [each for i in range(len(s.inputs)) for each in s.need(i)]
-    if kind in WITH_SAME_ELEMENTS or (kind in ("SLICE", "STRIDED_SLICE") and s.shape() == output.shape):
+    is_whole = kind in ("SLICE", "STRIDED_SLICE") and s.shape() == output.shape
+    if kind in WITH_SAME_ELEMENTS or (is_whole and (kind == "SLICE" or min(s.need(3)) > 0)):
         return s.need(0)
     if kind == "GATHER" and len(s.shape()) == 1:
         return [s.need(0)[int(i)] for i in s.need(1)]

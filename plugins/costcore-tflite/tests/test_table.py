@@ -246,11 +246,12 @@ IMAGES = [
     row("SPACE_TO_BATCH_ND", [(B, N, 3), [2], [0, 0]], ((4, 6), (4, 6), 3)),
 ]
 
-LSTM = [*[w(4, 3)] * 4, *[w(4, 5)] * 4, *[w(4)] * 3, *[w(4)] * 4, w(5, 4), w(5)]
-"""Weights of the input, of the state, peepholes, biases, and of a projection to 5 features."""
+BIASES = [T((4,), "float16", stored=True)] * 4
+LSTM = [*[w(4, 3)] * 4, *[w(4, 5)] * 4, *[w(4)] * 3, *BIASES, w(5, 4), w(5)]
+"""Weights of the input, of the state, peepholes, biases of 2 bytes, and of a projection to 5 features."""
 
 TIED = [None, *LSTM[1:4], None, *LSTM[5:8], None, *LSTM[9:11], None, *LSTM[12:]]
-DIRECTION = [*[w(4, 3)] * 4, *[w(4, 4)] * 4, *[w(4)] * 3, *[w(4)] * 4, None, None]
+DIRECTION = [*[w(4, 3)] * 4, *[w(4, 4)] * 4, *[w(4)] * 3, *BIASES, None, None]
 RNN = [w(4, 3), w(4, 4), w(4)]
 
 PRODUCTS = [
@@ -270,13 +271,15 @@ PRODUCTS = [
     # 2 * 8 steps of 4 units with 4 gates of 3 + 5 products, and 5 * 4 of a projection: 16 * (128 + 20).
     # 3 sigmoids of 3, 2 tanh, 3 others: 14 of each unit; 12 peepholes; 6 of each of 16 norms
     row("UNIDIRECTIONAL_SEQUENCE_LSTM", [(B, N, 3), *LSTM, (B, 5), (B, 4), *[w(4)] * 4], (B, N, 5), {},
-        op="gated_lstm", macs=2368, flops=2368 + 64 * 14 + 16 * (12 + 96), n_params=197),
+        op="gated_lstm", macs=2368, flops=2368 + 64 * 14 + 16 * (12 + 96), n_params=197,
+        mread=4 * (48 + 128 + 12 + 25 + 16 + 10 + 8) + 32),
     # without an input gate: 3 gates, 2 sigmoids of 3, and 1 add for 1 - f
     row("LSTM", [(B, 3), *TIED, (B, 5), (B, 4), None, *[w(4)] * 3], (B, 5), {}, macs=2 * 116,
         flops=2 * 116 + 8 * 12 + 2 * (8 + 72), n_params=153),
     # 10 steps in two directions of 4 gates of 3 + 4 products; 24 peepholes
     row("BIDIRECTIONAL_SEQUENCE_LSTM", [(2, 5, 3), *DIRECTION, *DIRECTION, *[(2, 4)] * 4], [2, 5, 8],
-        {"MergeOutputs": True}, macs=2240, flops=2240 + 80 * 14 + 240, n_params=280),
+        {"MergeOutputs": True}, macs=2240, flops=2240 + 80 * 14 + 240, n_params=280,
+        mread=4 * (30 + 224 + 24) + 64),
     row("UNIDIRECTIONAL_SEQUENCE_RNN", [(B, N, 3), *RNN, (B, 4)], (B, N, 4), {"FusedActivationFunction": RELU},
         op="rnn", x=(8, 2, 3), macs=16 * 28, n_params=32, hidden=4, activation="relu"),
     row("UNIDIRECTIONAL_SEQUENCE_RNN", [(6, N, 3), *RNN, (1, 4)], (6, N, 4), {"TimeMajor": True}, x=(6, 8, 3),
@@ -457,6 +460,7 @@ def test_shapes_and_costs(row):
 
 # Elements of small values, which a shape shows that is made of them.
 
+# fmt: off
 LENGTHS: list[tuple[list[tuple[Any, ...]], tuple[Any, ...]]] = [
     # steps: the operator, its operands (X is what the step before made), the shape of its result, options
     ([], (B, N, M)),
@@ -482,12 +486,14 @@ LENGTHS: list[tuple[list[tuple[Any, ...]], tuple[Any, ...]]] = [
     ([("CONCATENATION", ["X", [5]], (4,), {"Axis": -1})], (B, N, M, 5)),
     ([("STRIDED_SLICE", ["X", [0], [3], [2]], (2,))], (B, M)),
     ([("STRIDED_SLICE", ["X", [1], [LAST], [1]], (2,))], (N, M)),
-    ([("STRIDED_SLICE", ["X", [2], [9], [-1]], (3,), {"EndMask": 1})], (B, N, M)),
+    ([("STRIDED_SLICE", ["X", [2], [9], [-1]], (3,), {"EndMask": 1})], (M, N, B)),
+    ([("RESHAPE", ["X", [3, 1]], (3, 1)), ("STRIDED_SLICE", ["X", [0, 0], [3, 1], [1, 1]], (3, 1))], (B, N, M)),
     ([("STRIDED_SLICE", ["X", [2], [1], [1]], (1,), {"BeginMask": 1})], (B,)),
     ([("STRIDED_SLICE", ["X", [2], [1], [1]], (1,), {"EndMask": 1})], (M,)),
     ([("STRIDED_SLICE", ["X", [-2], [-1], [1]], (), {"ShrinkAxisMask": 1}), ("PACK", [4, "X"], (2,), {})], (4, N)),
     ([("GATHER", ["X", 1], ()), ("RANGE", [2, "X", 3], ((2, 4),))], None),
 ]
+# fmt: on
 
 
 @pytest.mark.parametrize(
