@@ -757,10 +757,7 @@ def _at_most(a: Dim, b: Dim) -> bool:
 
     A number is assumed to be within an axis of unknown size, because the exporter saw a valid one.
     """
-    difference = b - a
-    if isinstance(difference, int):
-        return difference >= 0
-    return not is_symbolic(a) or difference.is_nonnegative is not False
+    return not is_symbolic(a) or (b - a).is_nonnegative is not False  # type: ignore[union-attr]
 
 
 def padded(x: Sequence[Dim], before: Sequence[Dim], after: Sequence[Dim]) -> Shape:

@@ -217,11 +217,12 @@ IMAGES = [
     row("CONV_3D", [(B, 6, N, M, 2), w(3, 2, 2, 2, 5), w(5)], (B, 4, (4, 6), (2, 3), 5),
         {"StrideD": 1, **conv(2, 3), "DilationDFactor": 1, "DilationHFactor": 1, "DilationWFactor": 2}, op="conv",
         macs=2 * 4 * 4 * 2 * 5 * 24, n_params=125, x=(2, 2, 6, 8, 7), stride=(1, 2, 3), dilation=(1, 1, 2)),
-    row("CONV_3D", [(B, 6, N, M, 2), w(3, 2, 2, 2, 5)], (B, 3, (4, 6), (3, 4), 5),
-        {"StrideD": 2, **conv(2, 3, same=True)}, padding=((0, 1), (0, 0), (0, 1))),
+    row("CONV_3D", [(B, 6, N, M, 2), w(3, 2, 1, 2, 5)], (B, 3, (4, 6), (3, 4), 5),
+        {"StrideD": 2, **conv(2, 3, same=True)}, padding=((0, 1), (0, 0), (0, 0)),
+        kernel=(3, 2, 1)),
     # (8 - 1) * 2 + 3 = 17, 25; (7 - 1) * 3 + 2 = 20, 29
     row("TRANSPOSE_CONV", [(4,), w(5, 3, 2, 2), (B, N, M, 2)], (B, (17, 25), (20, 29), 5), conv(2, 3),
-        op="conv_transpose", macs=224 * 30),
+        op="conv_transpose", macs=224 * 30, groups=1),
     # 7 * 2 + 3 - 16 = 1 row, 6 * 3 + 2 - 21 < 0 columns
     row("TRANSPOSE_CONV", [(4,), w(5, 3, 2, 2), (B, N, M, 2), w(5)], (B, (16, 24), (21, 30), 5),
         conv(2, 3, same=True), n_params=65, padding=((0, 1), (0, 0))),
@@ -230,8 +231,8 @@ IMAGES = [
     # 2 * 3 * 4 * 5 inputs, each times 2 * 2 * 2 * 3 weights
     row("CONV_3D_TRANSPOSE", [[2, 6, 8, 10, 3], w(2, 2, 2, 3, 4), (2, 3, 4, 5, 4), w(3)], (2, 6, 8, 10, 3),
         {"StrideD": 2, **conv(2, 2)}, op="conv_transpose", macs=480 * 24, n_params=99, x=(2, 4, 3, 4, 5)),
-    row("CONV_3D_TRANSPOSE", [(5,), w(3, 2, 2, 3, 4), (B, 3, N, M, 4)], (B, 5, (16, 24), (20, 29), 3),
-        {"StrideD": 1, **conv(2, 3)}),
+    row("CONV_3D_TRANSPOSE", [(5,), w(3, 2, 1, 3, 4), (B, 3, N, M, 4)], (B, 5, (16, 24), (19, 28), 3),
+        {"StrideD": 1, **conv(2, 3)}, kernel=(3, 2, 1), groups=1),
     row("RESIZE_BILINEAR", [(B, N, M, 3), [4, 5]], (B, 4, 5, 3), {"AlignCorners": True}, mode="linear",
         align_corners=True),
     row("RESIZE_NEAREST_NEIGHBOR", [(B, N, M, 3), [4, 5]], (B, 4, 5, 3), mode="nearest", coordinates="asymmetric"),
@@ -371,7 +372,7 @@ MOVEMENT = [
     row("GATHER", [(B, N, 4), (B, 5)], (B, 5, 4), {"Axis": 1, "BatchDims": 1}),
     row("GATHER", [w(9, 4), (B, N)], (B, N, 4), {}, op="embedding", n_params=36),
     row("GATHER", [w(9, 4), (B, N)], (9, B, N), {"Axis": 1}, op="gather"),
-    row("GATHER_ND", [(B, N, 4), (B, 5, 2)], (B, 5, 4), op="gather_nd"),
+    row("GATHER_ND", [(B, N, 4), (B, 5, 2)], (B, 5, 4), op="gather_nd", input_shapes=[(2, 8, 4), (2, 5, 2)]),
     row("SCATTER_ND", [(B, 1), (B, 3), [4, 3]], (4, 3), input_shapes=[(2, 1), (2, 3)], reduction="add"),
     row("FILL", [[3, 4], ()], (3, 4), op="full", mwrite=48),
     row("SHAPE", [(B, N, M)], (3,), op="shape"),
@@ -430,6 +431,11 @@ OTHERS = [
     row("MULTINOMIAL", [(2, 8), 5], [2, 5], op="multinomial", x=(2, 8)),
     row("MaxUnpooling2D", [(1, 4, 4, 3), (1, 2, 2, 3)], [1, 8, 8, 3], op="unpool",
         input_shapes=[(1, 4, 4, 3), (1, 2, 2, 3)]),
+    *(
+        row("REDUCE_WINDOW", [(1, 7, 7, 2), (), [1, 3, 2, 1]], [1, 3, 3, 2], {"ReduceFunction": number}, by=by,
+            kernel=(1, 3, 2, 1))
+        for number, by in enumerate(("add", "mul", "min", "max", "min", "max"), 1)
+    ),
     row("BITCAST", [(2, 8)], [2, 8, 4], op="bitcast"),
 ]
 

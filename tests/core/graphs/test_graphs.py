@@ -21,10 +21,10 @@ from costcore.graphs import (
     in_order,
     most_expensive,
 )
-from costcore.graphs.graph import DEEPEST_MODULE, damaged, in_file, names_of, operand
+from costcore.graphs.graph import DEEPEST_MODULE, accepts, capture, damaged, in_file, names_of, native_names, operand
 from costcore.graphs.writer import ValueLog
 from costcore.ir import Layer, Tensor
-from costcore.translate import Row
+from costcore.translate import Row, Translation
 from tests.core.traces import Call, Module, Recorder
 
 
@@ -48,6 +48,10 @@ def test_of_equal_branches_the_first_is_counted():
 def test_calculators_of_the_run_decide():
     recorder = Recorder(calculators={"relu": lambda layer: (0, 0, 0, {})})
     assert most_expensive({"a": [call("relu", 3)], "b": [call("abs", 2)]}, recorder).counted == "b"
+
+
+def test_a_reader_of_files_accepts_no_objects():
+    assert (accepts(object()), capture(Recorder()), native_names("Conv")) == (False, None, ())
 
 
 def test_names_of_operators():
@@ -235,6 +239,28 @@ def test_an_inner_graph_takes_over_values_or_copies_them():
     assert (end.reads, end.takes) == ((inner.identity, a.identity), ((found.identity, inner.identity),))
     assert [each.nbytes for each in end.makes] == [5]
     assert log.spans == [(first, end.at)]
+    log.view(found, a.identity)
+    assert log.views == [(found.identity, a.identity)]
+
+
+def test_a_translated_node_is_written(monkeypatch):
+    """It reads a value beside the operand of its layer, and makes one beside the result, and 7 bytes of scratch."""
+    monkeypatch.setattr("costcore.graphs.writer.rows", lambda frontend: ())
+    recorder = Recorder()
+    recording = GraphRecording(recorder, "net")
+    x, beside, y, more = (GraphValue((size,), "int8") for size in (2, 3, 5, 6))
+    weight = GraphValue((4,), "float32", is_stored=True, is_parameter=True)
+    layer = Layer("linear", {"x": Tensor((2,), "int8"), "w": Tensor((4,), "float32", "param")}, [Tensor((5,), "int8")])
+    place = Place().inside("loop", 3)
+    translation = Translation(layer, (x, weight), (y,), has_row=True)
+    values = {"inputs": [x, weight, None, beside], "outputs": [y, None, more], "scratch": (7,)}
+    call = recording.write("Any", "net::Any", "any", translation, place, module="a.b", where="node 1", **values)
+    assert recorder.calls == [call]
+    assert (call.type, call.native, call.name, call.module, call.where) == ("Any", "net::Any", "any", "a.b", "node 1")
+    assert (call.times, call.region, call.inputs) == (3, "loop", (x.identity, weight.identity))
+    assert (call.outputs, call.parameters) == ((y.identity,), (weight.identity,))
+    (step,) = recording.dataflow.steps
+    assert (step.at, step.reads, [each.nbytes for each in step.makes]) == (y.identity, (beside.identity,), [6, 7])
 
 
 # Equal nodes.

@@ -82,6 +82,7 @@ CASES = [
     (squeezed, [[], [0]], []),
     (gathered, [[N, M, 4], [2, 3]], [2, 3, M, 4]),
     (gathered, [[N, M, 4], [2, 3], -1], [N, M, 2, 3]),
+    (gathered, [[N], [2], -1], [2]),
     (gathered, [[N, M, 4], [], 1], [N, 4]),
     (gathered, [[N, M, 4], [N, 5], 1, 1], [N, 5, 4]),
     (gathered, [[N, M, 4], [N, 5], 1, -1], [N, 5, 4]),
@@ -165,6 +166,7 @@ def test_what_follows_from_sizes(function, args, expected):
 def test_symbols_that_cancel():
     assert quotient(n * m, n, are_integers=True) == m
     assert sliced(n, None, n + 1) == sliced(n, 0, n) == n
+    assert sliced(n, None, m) == sliced(9, None, m) == m  # it is assumed that there are as many
     assert sliced(n, 1, n - 2, 2) == ceil_div(n - 3, 2)
     assert sliced(n, -n, None) == n
     assert broadcast([n], [5]) == broadcast([5], [n]) == (5,)
