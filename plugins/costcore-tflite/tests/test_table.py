@@ -159,6 +159,9 @@ ELEMENTS = [
         row(name, [(B, 1, M), (1, N, 1)], (B, N, M), flops=flops)
         for name, flops in (("ADD", 112), ("SUB", 112), ("MUL", 112), ("DIV", 112), ("LESS", 112), ("MAXIMUM", 112))
     ),
+    row("ADD", [(B, N, 5), w(5)], (B, N, 5), n_params=5),
+    row("ADD", [(B, N, 5), w(1)], (B, N, 5), n_params=0),
+    row("ADD", [(B, N, 2), [1, 2]], (B, N, 2), n_params=0),
     row("SELECT_V2", [(B, 1, M), (1, N, 1), (B, N, M)], (B, N, M), op="where", flops=112, mread=4 * (14 + 8 + 112)),
     row("SELECT", [(B, 1), (B, N), (B, N)], (B, N), op="where", flops=16, mread=4 * (2 + 16 + 16)),
     row("PRELU", [(B, N, 5), w(5)], (B, N, 5), n_params=5),
@@ -371,6 +374,7 @@ MOVEMENT = [
     row("GATHER", [(B, N, M), 2], (B, M), {"Axis": 1}, axis=1, index=2),
     row("GATHER", [(B, N, 4), (B, 5)], (B, 5, 4), {"Axis": 1, "BatchDims": 1}),
     row("GATHER", [w(9, 4), (B, N)], (B, N, 4), {}, op="embedding", n_params=36),
+    row("GATHER", [w(9, 4), (B, N)], (B, N, 4), op="embedding"),
     row("GATHER", [w(9, 4), (B, N)], (9, B, N), {"Axis": 1}, op="gather"),
     row("GATHER_ND", [(B, N, 4), (B, 5, 2)], (B, 5, 4), op="gather_nd", input_shapes=[(2, 8, 4), (2, 5, 2)]),
     row("SCATTER_ND", [(B, 1), (B, 3), [4, 3]], (4, 3), input_shapes=[(2, 1), (2, 3)], reduction="add"),

@@ -16,12 +16,23 @@ from costcore.graphs import (
     GraphValue,
     GraphWriter,
     ModuleTree,
+    Notes,
     Place,
     given_shapes,
     in_order,
     most_expensive,
 )
-from costcore.graphs.graph import DEEPEST_MODULE, accepts, capture, damaged, in_file, names_of, native_names, operand
+from costcore.graphs.graph import (
+    DEEPEST_MODULE,
+    OpenSizes,
+    accepts,
+    capture,
+    damaged,
+    in_file,
+    names_of,
+    native_names,
+    operand,
+)
 from costcore.graphs.writer import ValueLog
 from costcore.ir import Layer, Tensor
 from costcore.translate import Row, Translation
@@ -261,6 +272,21 @@ def test_a_translated_node_is_written(monkeypatch):
     assert (call.outputs, call.parameters) == ((y.identity,), (weight.identity,))
     (step,) = recording.dataflow.steps
     assert (step.at, step.reads, [each.nbytes for each in step.makes]) == (y.identity, (beside.identity,), [6, 7])
+
+
+def test_a_size_that_a_shape_gives_has_its_name_too():
+    sizes = OpenSizes({"y_0": "2*k"})
+    found = sizes.bind([("y", [None, 3]), ("x", [None])], {"x": (5,)}, lambda name, axis: f"{name}_{axis}")
+    assert (str(found[0][0]), found[0][1:], found[1], sizes("x_0")) == ("2*k", (3,), (5,), 5)
+    sizes.check()
+
+
+def test_a_note_is_added_once():
+    notes: list[str] = []
+    note = Notes(notes)
+    for text in ("a", "b", "a"):
+        note(text)
+    assert notes == ["a", "b"]
 
 
 # Equal nodes.
