@@ -139,7 +139,7 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "tables": (("costcore/tables", "costcore/text"), ("core/tables", "core/text", "core/reports", "core/cli")),
     "reports": (("costcore/reports",), ("core/reports", "core/tables", "core/cli", "whole_networks/reports")),
     "cli": (("costcore/cli",), ("core/cli", "core/reports")),
-    "graphs": (("costcore/graphs",), ("plugins/costcore-tflite/tests",)),
+    "graphs": (("costcore/graphs",), ("core/graphs", "plugins/costcore-tflite/tests")),
     **{name: ((f"plugins/costcore-{name}/costcore_{name}",), (f"plugins/costcore-{name}/tests",)) for name in READERS},
 }
 """The code and the tests of every area. The examples in the docstrings of the code are among its tests."""

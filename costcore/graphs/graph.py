@@ -733,8 +733,7 @@ def sliced(size: Dim, begin: Dim | None, end: Dim | None, step: int = 1) -> Dim:
     if all(not is_symbolic(each) for each in (size, begin, end)):
         return len(range(*slice(begin, end, step).indices(size)))
     if step < 0:
-        whole = (begin is None or _is(begin, -1)) and (end is None or (isinstance(end, int) and end <= -LARGE))
-        return ceil_div(size, -step) if whole else _slice_down(size, begin, end, step)
+        return _slice_down(size, begin, end, step)
     first = _position(0 if begin is None else begin, size)
     last = size if end is None or (isinstance(end, int) and end >= LARGE) else _position(end, size)
     if last is not size and not _is(last - size, 0):
@@ -758,10 +757,7 @@ def _at_most(a: Dim, b: Dim) -> bool:
 
     A number is assumed to be within an axis of unknown size, because the exporter saw a valid one.
     """
-    difference = b - a
-    if isinstance(difference, int):
-        return difference >= 0
-    return not is_symbolic(a) or difference.is_nonnegative is not False
+    return not is_symbolic(a) or (b - a).is_nonnegative is not False  # type: ignore[union-attr]
 
 
 def padded(x: Sequence[Dim], before: Sequence[Dim], after: Sequence[Dim]) -> Shape:
@@ -826,7 +822,8 @@ def quotient(a: Any, b: Any, are_integers: bool) -> Any:
     if are_integers:
         if _is(b, 0):
             raise ZeroDivisionError
-        return _quotient(a, b)
+        is_negative = isinstance(a, int) and isinstance(b, int) and (a < 0) != (b < 0)
+        return -_quotient(-a, b) if is_negative else _quotient(a, b)
     if not is_symbolic(a) and not is_symbolic(b):
         found = Fraction(a) / Fraction(b)
         return found.numerator if found.denominator == 1 else found

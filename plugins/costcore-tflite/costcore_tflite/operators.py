@@ -384,7 +384,12 @@ SIGNATURES: Mapping[str, tuple[int | None, ...]] = {
 }
 """The operands that an operator needs at least: the number of axes of each, None for any. All others need one."""
 
-LEARNED_BY = frozenset(("ADD", "SUB", "MUL", "DIV", "GATHER", "BATCH_MATMUL", "EMBEDDING_LOOKUP"))
+LEARNED_BY = frozenset(
+    (
+        *("ADD", "SUB", "MUL", "DIV", "GATHER", "BATCH_MATMUL", "EMBEDDING_LOOKUP"),
+        *("BIDIRECTIONAL_SEQUENCE_LSTM", "LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"),  # peepholes, norms and projections
+    )
+)
 """Operators whose constants of several real numbers are learned parameters, as those of layers are by their place."""
 
 WITHOUT_RESULT = frozenset(("ASSIGN_VARIABLE", "CALL_ONCE", "HASHTABLE_IMPORT"))

@@ -585,6 +585,10 @@ def _best(a: Arguments) -> Any:
     return None if axis is None or len(axis) != 1 else (axis_of(a, axis[0]),)
 
 
+def _boundaries(a: Arguments) -> GraphValue:
+    return GraphValue((len(a.get("Boundaries", ())),), "float32", is_stored=True)
+
+
 ELEMENT_ROWS: tuple[Row, ...] = (
     *(row(native, op, X) for native, op in UNARY.items()),
     *(row(native, op, XS) for native, op in BINARY.items()),
@@ -641,7 +645,7 @@ ELEMENT_ROWS: tuple[Row, ...] = (
     row("RANDOM_UNIFORM", "random", {}),
     row("RANDOM_STANDARD_NORMAL", "normal", {}),
     row("MULTINOMIAL", "multinomial", X),
-    row("BUCKETIZE", "search_sorted", {"x0": lambda a: None, "x1": operand(0)}),
+    row("BUCKETIZE", "search_sorted", {**X, "sorted": _boundaries}),
 )
 
 

@@ -82,9 +82,9 @@ def _one(rule: Callable[[Site], Found | None]) -> Rule:
 
 
 def _places(s: Site, kernel: Sequence[Dim]) -> Shape:
-    """Return the height and width of what windows make of images ``[N, H, W, C]``."""
+    """Return the height and width of what windows make of images ``[N, H, W, C]``, or their depth first."""
     found = []
-    for size, k, side in zip(s.shape()[1:], kernel, "HW", strict=False):
+    for size, k, side in zip(s.shape()[1:], kernel, "DHW"[-len(kernel) :], strict=False):
         step, dilation = max(s.option(f"Stride{side}", 1), 1), max(s.option(f"Dilation{side}Factor", 1), 1)
         is_same = s.option("Padding", tflite.Padding.VALID) == tflite.Padding.SAME
         found.append(ceil_div(size, step) if is_same else window(size, k, step, dilation))
@@ -196,15 +196,15 @@ def _one_hot(s: Site) -> Shape:
     return (*x[:axis], s.need(1)[0], *x[axis:])
 
 
-def _transposed_conv(s: Site) -> Shape:
+def _transposed_conv(s: Site, kernel: Sequence[Dim], channels: Dim) -> Shape:
     try:
         return tuple(s.need(0))
     except LookupError:
-        x, w = s.shape(2), s.shape(1)
+        x = s.shape(2)
         is_same = s.option("Padding", tflite.Padding.VALID) == tflite.Padding.SAME
-        steps = [max(s.option(f"Stride{side}", 1), 1) for side in "HW"]
-        places = zip(x[1:3], steps, w[1:3], strict=True)
-        return (x[0], *(size * step if is_same else (size - 1) * step + k for size, step, k in places), w[0])
+        steps = [max(s.option(f"Stride{side}", 1), 1) for side in "DHW"[-len(kernel) :]]
+        places = zip(x[1:-1], steps, kernel, strict=True)
+        return (x[0], *(size * step if is_same else (size - 1) * step + k for size, step, k in places), channels)
 
 
 def _topk(s: Site) -> Sequence[Shape]:
@@ -238,6 +238,8 @@ RULES: Mapping[str, Rule] = {
     "BROADCAST_TO": _one(lambda s: tuple(s.need(1))),
     "CONCATENATION": _one(lambda s: joined([s.shape(i) for i in range(len(s.inputs))], s.option("Axis"))),
     "CONV_2D": _one(lambda s: (s.shape()[0], *_places(s, s.shape(1)[1:3]), s.shape(1)[0])),
+    "CONV_3D": _one(lambda s: (s.shape()[0], *_places(s, s.shape(1)[:3]), s.shape(1)[4])),
+    "CONV_3D_TRANSPOSE": _one(lambda s: _transposed_conv(s, s.shape(1)[:3], s.shape(1)[3])),
     "DEPTHWISE_CONV_2D": _one(lambda s: (s.shape()[0], *_places(s, s.shape(1)[1:3]), s.shape(1)[3])),
     "DEPTH_TO_SPACE": _one(lambda s: _blocks(s, True)),
     "EMBEDDING_LOOKUP": _one(lambda s: (*s.shape(), *s.shape(1)[1:])),
@@ -268,12 +270,26 @@ RULES: Mapping[str, Rule] = {
     "TILE": _one(lambda s: tuple(a * b for a, b in zip(s.shape(), s.need(1), strict=True))),
     "TOPK_V2": _topk,
     "TRANSPOSE": _one(lambda s: tuple(s.shape()[axis] for axis in s.need(1))),
-    "TRANSPOSE_CONV": _one(_transposed_conv),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": _one(lambda s: (*s.shape()[:-1], s.shape(8)[0])),
+    "TRANSPOSE_CONV": _one(lambda s: _transposed_conv(s, s.shape(1)[1:3], s.shape(1)[0])),
+    **dict.fromkeys(("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"), _one(lambda s: (*s.shape()[:-1], s.shape(8)[1]))),
+    **dict.fromkeys(("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN"), _one(lambda s: (*s.shape()[:-1], s.shape(1)[0]))),
     "UNIQUE": lambda s: [(None,), s.shape()][: s.count],
     "UNPACK": _unpacked,
 }
 """The rules of operators; results of all other builtin ones have the shape of the first operand."""
+
+WITHOUT_RULE = frozenset(
+    (
+        *("BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN", "BITCAST", "BROADCAST_ARGS", "DILATE"),
+        *("MATRIX_DIAG", "MULTINOMIAL", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "RANDOM_STANDARD_NORMAL"),
+        *("RANDOM_UNIFORM", "REDUCE_WINDOW", "SEGMENT_SUM", "SPARSE_TO_DENSE", "STABLEHLO_BROADCAST_IN_DIM"),
+        *("STABLEHLO_CONCATENATE", "STABLEHLO_CONVOLUTION", "STABLEHLO_DOT_GENERAL", "STABLEHLO_DYNAMIC_SLICE"),
+        *("STABLEHLO_GATHER", "STABLEHLO_PAD", "STABLEHLO_REDUCE", "STABLEHLO_REDUCE_WINDOW", "STABLEHLO_RESHAPE"),
+        *("STABLEHLO_RNG_BIT_GENERATOR", "STABLEHLO_SLICE", "STABLEHLO_TRANSPOSE", "UNSORTED_SEGMENT_MAX"),
+        *("UNSORTED_SEGMENT_MIN", "UNSORTED_SEGMENT_PROD", "UNSORTED_SEGMENT_SUM"),
+    )
+)
+"""Builtin operators whose results have another shape, which no rule gives."""
 
 FAILURES = (ArithmeticError, LookupError, TypeError, ValueError)
 """What rules raise if an operand or option that they need is absent, unknown, or not one of its kind."""
@@ -282,7 +298,7 @@ FAILURES = (ArithmeticError, LookupError, TypeError, ValueError)
 def shapes_of(operator: OperatorInfo, inputs: Sequence[GraphValue | None]) -> Sequence[Found | None]:
     """Return the shapes of the results of an operator; None for one that no rule gives."""
     try:
-        rule = RULES.get(operator.name) or (None if operator.is_custom else _same)
+        rule = RULES.get(operator.name) or (None if operator.is_custom or operator.name in WITHOUT_RULE else _same)
         found = [] if rule is None else [*rule(Site(operator, inputs))]
     except FAILURES:
         found = []
@@ -324,7 +340,8 @@ def _data(kind: str, s: Site, output: GraphValue) -> Sequence[Any] | None:
         if s.option("Axis") % output.ndim:
             return None
         return [each for i in range(len(s.inputs)) for each in s.need(i)]
-    if kind in WITH_SAME_ELEMENTS or (kind in ("SLICE", "STRIDED_SLICE") and s.shape() == output.shape):
+    is_whole = kind in ("SLICE", "STRIDED_SLICE") and s.shape() == output.shape
+    if kind in WITH_SAME_ELEMENTS or (is_whole and (kind == "SLICE" or min(s.need(3)) > 0)):
         return s.need(0)
     if kind == "GATHER" and len(s.shape()) == 1:
         return [s.need(0)[int(i)] for i in s.need(1)]

@@ -143,8 +143,12 @@ def _operator(builder: Any, operator: Op, names: list[str]) -> int:
     if operator.kind:
         side = "BuiltinOptions" if hasattr(tflite.BuiltinOptions, operator.kind) else "BuiltinOptions2"
         kind = getattr(getattr(tflite, side), operator.kind)
+        adds = {"Boundaries": "Float32", "NewShape": "Int32", "SqueezeDims": "Int32"}
         options = {
-            name: vector(builder, value, getattr(tflite, f"{operator.kind}Start{name}Vector"), "PrependInt64")
+            name: vector(
+                *(builder, value, getattr(tflite, f"{operator.kind}Start{name}Vector")),
+                f"Prepend{adds.get(name, 'Int64')}",
+            )
             if isinstance(value, tuple)
             else value
             for name, value in operator.options.items()

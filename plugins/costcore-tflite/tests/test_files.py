@@ -125,6 +125,18 @@ def test_a_loop_that_counts_runs_as_often():
     assert report.status == "complete"
 
 
+@pytest.mark.parametrize(
+    ("start", "step", "trips"), [(10, 2, 0), (12, 2, 0), (9, 2, 1), (4, 5, 2), (4, 0, None), (4, -1, None)]
+)
+def test_loops_end_when_the_counter_is_no_longer_below_10(start, step, trips):
+    body = BODY._replace(tensors=[BODY.tensors[0], T((), "int32", data=(step,)), *BODY.tensors[2:]])
+    tensors = [T((), "int32", data=(start,)), T((2, 2)), SCALAR, T((2, 2))]
+    operators = [Op("WHILE", (0, 1), (2, 3), "WhileOptions", WHILE)]
+    report = estimate(model(G(tensors, operators, [1], [3]), CONDITION, body))
+    expected = ("assumed", "4*trips_1") if trips is None else ("complete", str(4 * trips))
+    assert (report.status, str(report.layer_report["EXP-1"]["flops"])) == expected
+
+
 def test_a_part_of_a_fixed_tensor_has_its_largest_size_not_that_of_a_batch():
     """Of 9 x 1 x 14 numbers of 4 bytes, as many rows as a carried number says: results of bidirectional layers."""
     tensors = [T((9, 1, 14)), T((3,), "int32"), T((3,), "int32"), T((None, None, None)), T((9, 1, 14))]

@@ -44,3 +44,9 @@ def test_what_kernels_take_is_a_value_of_the_arena():
     arena = estimate(path).arena(1)
     assert arena.size == arena.peak == 3 + 12 + 48
     assert [row["nbytes"] for row in arena.entries() if row["name"].startswith("scratch of TRANSPOSE_CONV")] == [48]
+
+
+def test_a_spectrum_takes_the_numbers_of_its_frame():
+    """18 numbers are 9 bins of a frame of 16: 64 bytes beside 64 of x and 72 of y."""
+    path = model(G([T((1, 16)), T((1, 18))], [Op("SignalRfft", [0], [1])], [0], [1]))
+    assert estimate(path).arena(1).size == 64 + 64 + 72

@@ -16,14 +16,26 @@ from costcore.graphs import (
     GraphValue,
     GraphWriter,
     ModuleTree,
+    Notes,
     Place,
     given_shapes,
     in_order,
     most_expensive,
 )
-from costcore.graphs.graph import DEEPEST_MODULE, damaged, in_file, names_of, operand
+from costcore.graphs.graph import (
+    DEEPEST_MODULE,
+    OpenSizes,
+    accepts,
+    capture,
+    damaged,
+    in_file,
+    names_of,
+    native_names,
+    operand,
+)
+from costcore.graphs.writer import ValueLog
 from costcore.ir import Layer, Tensor
-from costcore.translate import Row
+from costcore.translate import Row, Translation
 from tests.core.traces import Call, Module, Recorder
 
 
@@ -47,6 +59,10 @@ def test_of_equal_branches_the_first_is_counted():
 def test_calculators_of_the_run_decide():
     recorder = Recorder(calculators={"relu": lambda layer: (0, 0, 0, {})})
     assert most_expensive({"a": [call("relu", 3)], "b": [call("abs", 2)]}, recorder).counted == "b"
+
+
+def test_a_reader_of_files_accepts_no_objects():
+    assert (accepts(object()), capture(Recorder()), native_names("Conv")) == (False, None, ())
 
 
 def test_names_of_operators():
@@ -182,6 +198,95 @@ def test_a_cycle_is_named_by_its_nodes():
     """0 reads from 2, 2 from 1, and 1 from 0; 3 is outside."""
     with pytest.raises(CostError, match=r"the graph has a cycle: n1 -> n2 -> n0 -> n1|n0 -> n1 -> n2 -> n0"):
         in_order([[2], [0], [1], [0]], lambda i: f"n{i}")
+
+
+def test_graphs_are_inside_each_other_as_deep_as_is_followed():
+    place = Place()
+    for i in range(32):
+        place = place.inside(f"loop{i}", 2)
+    assert (place.depth, place.times, place.region[:11]) == (32, 2**32, "loop0/loop1")
+    with pytest.raises(CostError, match="more than 32 deep"):
+        place.inside("loop")
+
+
+def test_a_view_has_the_elements_of_its_base_in_other_axes():
+    """Two numbers of 8 bits unpacked from each byte are as real as those of any view."""
+    x = GraphValue((2, 3, 4), "int8", "x", is_stored=True, data=(1,))
+    y = x.permuted(2, 0, 1)
+    assert (y.shape, y.ndim, y.size, y.nbytes, y.base) == ((4, 2, 3), 3, 24, 24, x)
+    assert (y.is_real, x.is_real, y.viewed(24).base, y.is_stored, y.data) == (True, False, x, True, (1,))
+
+
+def test_what_is_recorded_since_a_mark_is_removed(monkeypatch):
+    monkeypatch.setattr("costcore.graphs.writer.rows", lambda frontend: [Row("net::Any", "exp", {"x": operand(0)})])
+    recorder = Recorder()
+    recording = GraphRecording(recorder, "net")
+    x = GraphValue((2, 4), "float32")
+    first = recording.record(node("Any", x), Place())
+    mark = recording.checkpoint()
+    recording.record(node("Any", x)._replace(scratch=(7,)), Place())
+    recorder.assume("a guess")
+    section = recording.since(mark)
+    assert [len(each) for each in section] == [1, 1, 1]
+    recording.rollback(mark)
+    assert (recorder.calls, recording.dataflow.steps, recorder.assumptions) == ([first], [], [])
+    recording.add(*section)
+    assert (recorder.calls, recording.dataflow.steps) == ([first, *section.calls], section.steps)
+    assert len(recorder.assumptions) == 1
+    assert recording.take(mark)[:2] == section[:2]
+    assert (recorder.calls, recording.dataflow.steps, len(recorder.assumptions)) == ([first], [], 1)
+
+
+def test_an_inner_graph_takes_over_values_or_copies_them():
+    """Weights are no values of the data flow; what a graph returns unchanged is not made again."""
+    log = ValueLog(Recorder())
+    a, b, inner, found = (GraphValue((size,), "int8") for size in (2, 3, 3, 5))
+    weight = GraphValue((4,), "int8", is_stored=True)
+    log.start_of(first := log.new_id(), "loop", [a, b, weight], [a, inner, None], further=[found], reads=[b, weight])
+    log.end_of(first, "loop", [inner, a], [found, a])
+    start, end = log.steps
+    assert (start.at, start.reads, start.takes) == (first, (a.identity, b.identity), ((inner.identity, b.identity),))
+    assert [each.nbytes for each in start.makes] == [3, 5]
+    assert (end.reads, end.takes) == ((inner.identity, a.identity), ((found.identity, inner.identity),))
+    assert [each.nbytes for each in end.makes] == [5]
+    assert log.spans == [(first, end.at)]
+    log.view(found, a.identity)
+    assert log.views == [(found.identity, a.identity)]
+
+
+def test_a_translated_node_is_written(monkeypatch):
+    """It reads a value beside the operand of its layer, and makes one beside the result, and 7 bytes of scratch."""
+    monkeypatch.setattr("costcore.graphs.writer.rows", lambda frontend: ())
+    recorder = Recorder()
+    recording = GraphRecording(recorder, "net")
+    x, beside, y, more = (GraphValue((size,), "int8") for size in (2, 3, 5, 6))
+    weight = GraphValue((4,), "float32", is_stored=True, is_parameter=True)
+    layer = Layer("linear", {"x": Tensor((2,), "int8"), "w": Tensor((4,), "float32", "param")}, [Tensor((5,), "int8")])
+    place = Place().inside("loop", 3)
+    translation = Translation(layer, (x, weight), (y,), has_row=True)
+    values = {"inputs": [x, weight, None, beside], "outputs": [y, None, more], "scratch": (7,)}
+    call = recording.write("Any", "net::Any", "any", translation, place, module="a.b", where="node 1", **values)
+    assert recorder.calls == [call]
+    assert (call.type, call.native, call.name, call.module, call.where) == ("Any", "net::Any", "any", "a.b", "node 1")
+    assert (call.times, call.region, call.inputs) == (3, "loop", (x.identity, weight.identity))
+    assert (call.outputs, call.parameters) == ((y.identity,), (weight.identity,))
+    (step,) = recording.dataflow.steps
+    assert (step.at, step.reads, [each.nbytes for each in step.makes]) == (y.identity, (beside.identity,), [6, 7])
+
+
+def test_a_size_that_a_shape_gives_has_its_name_too():
+    sizes = OpenSizes({"y_0": "2*k"})
+    found = sizes.bind([("y", [None, 3]), ("x", [None])], {"x": (5,)}, lambda name, axis: f"{name}_{axis}")
+    assert (str(found[0][0]), found[0][1:], found[1], sizes("x_0")) == ("2*k", (3,), (5,), 5)
+    sizes.check()
+
+
+def test_a_note_is_added_once():
+    notes: list[str] = []
+    note = Notes(notes)
+    for text in ("a", "b", "a"):
+        note(text)
+    assert notes == ["a", "b"]
 
 
 # Equal nodes.
