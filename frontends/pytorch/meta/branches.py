@@ -111,7 +111,12 @@ _WARNINGS = re.compile(
 _TEXT = frozenset(("getattr", "len", "str", "repr", "type"))
 """Functions with which a warning may put its text together."""
 
-_OF_WARNINGS = (ast.If, ast.Expr, ast.Assign, ast.AugAssign, ast.Pass)
+_OF_WARNINGS = (
+    *(ast.If, ast.Expr, ast.Assign, ast.AugAssign, ast.Pass, ast.Call, ast.keyword, ast.Name, ast.Attribute),
+    *(ast.Constant, ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.Add, ast.Compare, ast.cmpop, ast.BoolOp),
+    *(ast.boolop, ast.expr_context),
+)
+"""The syntax of a branch that puts a text together and writes it; nothing of it runs an operator."""
 
 
 def passing_value() -> tuple[bool, str] | None:
@@ -152,19 +157,19 @@ def _passing_value(code: CodeType, line: int) -> tuple[bool, str] | None:
 
 
 def _only_warns(branch: ast.If, function: ast.AST) -> bool:
-    """Return whether all that a branch does is to put a text together and to write it."""
-    inside = set(ast.walk(branch))
-    calls = [node for node in inside if isinstance(node, ast.Call) and node not in set(ast.walk(branch.test))]
-    texts = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    is_used_later = any(
-        isinstance(node, ast.Name) and node.id in texts and node not in inside for node in ast.walk(function)
-    )
-    computes = any(isinstance(node, ast.BinOp) and not _is_text(node) for node in inside - set(ast.walk(branch.test)))
+    """Return whether a branch puts a text together and writes it, and changes nothing that is read later."""
+    body = {node for statement in branch.body for node in ast.walk(statement)}
+    called = [ast.unparse(node.func) for node in body if isinstance(node, ast.Call)]
+    stored = [node for node in body if isinstance(getattr(node, "ctx", None), ast.Store)]
+    if not all(isinstance(node, _OF_WARNINGS) for node in body) or not all(isinstance(x, ast.Name) for x in stored):
+        return False
+    names = {node.id for node in stored if isinstance(node, ast.Name)}
+    others = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and node not in body}
     return (
-        not (is_used_later or computes)
-        and any(_WARNINGS.fullmatch(ast.unparse(call.func)) for call in calls)
-        and all(_WARNINGS.fullmatch(name) or name in _TEXT for name in (ast.unparse(call.func) for call in calls))
-        and all(isinstance(node, _OF_WARNINGS) for node in inside if isinstance(node, ast.stmt))
+        names.isdisjoint(others)
+        and any(map(_WARNINGS.fullmatch, called))
+        and all(_WARNINGS.fullmatch(name) or name in _TEXT for name in called)
+        and all(_is_text(node) for node in body if isinstance(node, ast.BinOp))
     )
 
 

@@ -99,6 +99,7 @@ class MetaCopier(TorchFunctionMode):
         self.holders: dict[int, Sequence[str] | None] = {}
         self._values = values
         self._storages: dict[int, tuple[Any, torch.UntypedStorage]] = {}
+        self._weights: set[int] = set()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Handle a function of PyTorch that is called while the copy is made."""
@@ -108,7 +109,8 @@ class MetaCopier(TorchFunctionMode):
                 if _is_random_state(tensor):
                     return tensor.clone()
                 if id(tensor) not in memo:
-                    memo[id(tensor)] = self._like(tensor).requires_grad_(tensor.requires_grad)
+                    made = self._like(tensor, is_weight=tensor.requires_grad)
+                    memo[id(tensor)] = made.requires_grad_(tensor.requires_grad)
                 return memo[id(tensor)]
         if func is Tensor.clone:  # how a parameter copies its data
             with torch._C.DisableTorchFunction():
@@ -152,12 +154,19 @@ class MetaCopier(TorchFunctionMode):
         if storage._cdata not in self._storages:
             self._storages[storage._cdata] = (storage, torch.UntypedStorage(storage.nbytes(), device=META))
         copied = self._storages[storage._cdata][1]
+        if is_weight:
+            self._weights.add(storage._cdata)
         if tensor.dtype in INTEGERS and storage.nbytes() <= MAX_BYTES:
             if tensor.is_meta:
                 self._values.miss(copied, tensor)
             elif is_small_integer(tensor):
                 self._values.give_storage(copied, storage)
-        elif tensor.dtype in FLOATS and storage.nbytes() <= _MOST_BYTES and not (is_weight or tensor.is_meta):
+        elif (
+            tensor.dtype in FLOATS
+            and storage.nbytes() <= _MOST_BYTES
+            and not tensor.is_meta
+            and storage._cdata not in self._weights
+        ):
             self._values.give_storage(copied, storage)
         made = torch.empty(0, dtype=tensor.dtype, device=META)
         return made.set_(copied, tensor.storage_offset(), tensor.shape, tensor.stride())

@@ -204,6 +204,19 @@ def test_weights_are_no_constants():
     assert report.total_report["macs"] == 2 * 4 * 4  # the more expensive side
 
 
+def test_views_of_weights_are_no_constants():
+    model = Detector(0.25, is_weight=True)
+    model.view = model.threshold.data
+    assert warned(model, (2, 4))[0].status == "assumed"
+
+
+def test_tensors_that_are_trained_are_no_constants():
+    model = Detector(0.25)
+    del model.threshold
+    model.threshold = torch.tensor(0.25, requires_grad=True)
+    assert warned(model, (2, 4))[0].status == "assumed"
+
+
 def test_large_buffers_are_no_constants():
     model = Detector(0.25)
     model.register_buffer("threshold", torch.full((2049,), 0.25)[:1].squeeze())  # 8,196 bytes in memory
@@ -244,6 +257,22 @@ def warns_or_changes(x):
         x = x + 1
 
 
+class Notes:
+    seen = False
+
+
+def keeps_a_state(x):
+    if (x < 0).any():
+        print("negative")
+        Notes.seen = True
+
+
+def prints_a_result(x):
+    if (x < 0).any():
+        y = -x
+        print(y)
+
+
 TYPED = eval("lambda x: None if (x < 0).any() else x")
 
 
@@ -253,6 +282,8 @@ OTHERS = (
     warns_and_changes,
     keeps_the_text,
     warns_or_changes,
+    keeps_a_state,
+    prints_a_result,
     TYPED,
 )
 
