@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from math import prod
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -105,7 +106,7 @@ class Tensor:
     @property
     def size(self) -> Dim:
         """The number of elements."""
-        return prod(self.shape)
+        return _elements(self.shape)
 
     @property
     def stored_size(self) -> Dim:
@@ -135,6 +136,10 @@ class Tensor:
         """Return the bytes of ``elements`` elements of this tensor's dtype."""
         bits = BITS[self.dtype]
         return elements * (bits // 8) if bits % 8 == 0 else ceil_div(elements * bits, 8)
+
+
+_elements = lru_cache(1 << 14)(prod)
+"""The product of a shape; one of symbols takes 20 us, and networks repeat their shapes."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
