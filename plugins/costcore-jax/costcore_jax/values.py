@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from types import FunctionType
 from typing import Any, NamedTuple
 
 import jax
@@ -327,7 +327,17 @@ def abstract(argument: Any, dtype: Any = None, label: str = "") -> Any:
     """Return a pytree of arguments whose leaves are abstract values, or Python values to pass as they are."""
     if isinstance(argument, tuple) and argument == ():
         return _array((), dtype)
-    return jax.tree.map(lambda leaf: _leaf(leaf, dtype, label), argument, is_leaf=lambda leaf: is_shape(leaf))
+    return jax.tree.map(lambda leaf: _leaf(leaf, dtype, label), argument, is_leaf=_is_leaf)
+
+
+def _is_leaf(value: Any) -> bool:
+    # Objects of NNX are split later, as they share variables.
+    return is_shape(value) or _is_object_of_nnx(value)
+
+
+def _is_object_of_nnx(value: Any) -> bool:
+    nnx = sys.modules.get("flax.nnx")
+    return nnx is not None and isinstance(value, nnx.Pytree)
 
 
 def _leaf(leaf: Any, dtype: Any, label: str) -> Any:
@@ -339,7 +349,7 @@ def _leaf(leaf: Any, dtype: Any, label: str) -> Any:
         return _array(leaf, dtype)
     if isinstance(leaf, Tensor):
         return _array(leaf.shape, JAX_NAMES.get(leaf.dtype, leaf.dtype))
-    if is_static(leaf):
+    if is_static(leaf) or _is_object_of_nnx(leaf):
         return leaf
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
@@ -358,4 +368,4 @@ def _array(shape: Sequence[Any], dtype: Any) -> jax.ShapeDtypeStruct:
 
 def is_static(leaf: object) -> bool:
     """Return whether an argument is passed as it is: a Python number, a text or a function."""
-    return isinstance(leaf, (bool, int, float, complex, str, type, FunctionType))
+    return isinstance(leaf, (bool, int, float, complex, str)) or (callable(leaf) and not hasattr(leaf, "shape"))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import equinox
 import haiku
 import jax
 import jax.numpy as jnp
 import keras
+import optax
 import pytest
 from flax import linen, nnx
+from flax.training.train_state import TrainState
 
 from costcore import Tensor, estimate
 from costcore.registry import default_inputs
@@ -101,6 +104,101 @@ def test_training_a_module_counts_its_gradients(name):
     # forward, both weights, and the input of the head
     assert report.total_report["macs"] == 2 * MACS + 2 * 8 * 3
     assert {call.phase for call in report.trace.calls} == {"forward", "backward"}
+
+
+@nnx.jit
+def step_in_nnx(model, optimizer, x, y):
+    _, gradients = nnx.value_and_grad(lambda model: jnp.mean((model(x) - y) ** 2))(model)
+    optimizer.update(model, gradients)
+
+
+@nnx.jit
+def step_of_both(optimizer, x, y):
+    optimizer.update(nnx.grad(lambda model: jnp.mean((model(x) - y) ** 2))(optimizer.model))
+
+
+@equinox.filter_jit
+def step_in_equinox(model, x, y):
+    gradients = equinox.filter_grad(lambda model: jnp.mean((model(x) - y) ** 2))(model)
+    return equinox.apply_updates(model, jax.tree.map(lambda g: -0.1 * g, gradients))
+
+
+@jax.jit
+def step_in_linen(state, x, y):
+    gradients = jax.grad(lambda params: jnp.mean((state.apply_fn({"params": params}, x) - y) ** 2))(state.params)
+    return state.apply_gradients(grads=gradients)
+
+
+def train_state(_):
+    model = Linen()
+    params = model.init(jax.random.key(0), jnp.zeros((1, 4)))["params"]
+    return [TrainState.create(apply_fn=model.apply, params=params, tx=optax.adam(1e-3))]
+
+
+STEPS = {
+    "nnx": (step_in_nnx, lambda net: [net, nnx.Optimizer(net, optax.adam(1e-3), wrt=nnx.Param)], ""),
+    "nnx both": (step_of_both, lambda net: [nnx.ModelAndOptimizer(net, optax.sgd(0.1))], "optimizer.model"),
+    "equinox": (step_in_equinox, lambda _: [in_equinox(jax.random.key(0))], ""),
+    "linen": (step_in_linen, train_state, ""),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_training_step_takes_models_as_arguments(name):
+    step, make, root = STEPS[name]
+    arguments = make(Nnx(nnx.Rngs(0)))
+    before = [id(leaf) for leaf in jax.tree.leaves(arguments)]
+    report = estimate(step, [*arguments, (2, 4), (2, 3)])
+    total = report.total_report
+    # forward, both weights, and the input of the head
+    assert (total["macs"], total["n_params"]) == (2 * MACS + 2 * 8 * 3, PARAMETERS)
+    assert set(report.by("phase")) == {"forward", "backward", "optimizer"}
+    head = {path: costs["macs"] for path, costs in report.by("module").items() if path.endswith("head")}
+    # forward, the weight and the input
+    assert head == {f"{root}.head".strip("."): 3 * 2 * 8 * 3}
+    assert before == [id(leaf) for leaf in jax.tree.leaves(arguments)]
+
+
+def test_two_models_of_a_step_have_the_names_of_its_arguments():
+    @nnx.jit
+    def step(generator, critic, optimizer, z):
+        optimizer.update(generator, nnx.grad(lambda generator: jnp.sum(critic(generator(z)) ** 2))(generator))
+
+    generator, critic = nnx.Linear(4, 8, rngs=nnx.Rngs(0)), nnx.Linear(8, 1, rngs=nnx.Rngs(0))
+    optimizer = nnx.Optimizer(generator, optax.sgd(0.1), wrt=nnx.Param)
+    report = estimate(step, [generator, critic, optimizer, (2, 4)])
+    macs = {path: costs["macs"] for path, costs in report.by("module").items() if path}
+    # both forward; the input of the critic, and the weight of the generator
+    assert macs == {"generator": 2 * 2 * 4 * 8, "critic": 2 * 2 * 8}
+    assert report.total_report["n_params"] == 4 * 8 + 8 + 8 + 1
+
+
+def test_an_object_that_is_two_arguments_is_one():
+    layer = nnx.Linear(8, 8, rngs=nnx.Rngs(0))
+    assert estimate(lambda a, b, x: a(b(x)), [layer, layer, (2, 8)]).total_report["n_params"] == 72
+
+
+GLOBAL = in_equinox(jax.random.key(0))
+
+CLOSURES = {
+    "vmap": lambda net: jax.vmap(lambda x: GLOBAL.head(jax.nn.relu(GLOBAL.hidden(x)))),
+    "jit": lambda net: jax.jit(lambda x: GLOBAL(x)),
+    "filter_jit": lambda net: equinox.filter_jit(lambda x: GLOBAL(x)),
+    "partial": lambda net: partial(lambda model, x: model(x), GLOBAL),
+    "nnx": lambda net: lambda x: net(x),
+    "method": lambda net: net.__call__,
+}
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("name", CLOSURES)
+def test_models_that_a_function_closes_over_have_their_parameters(name, backward):
+    report = estimate(CLOSURES[name](Nnx(nnx.Rngs(0))), (2, 4), backward=backward)
+    total = report.total_report
+    assert (total["macs"], total["n_params"]) == (2 * MACS + 48 if backward else MACS, PARAMETERS)
+    heads = [costs["macs"] for path, costs in report.by("module").items() if path == "head"]
+    assert heads == [48 * 3 if backward else 48]
+    assert not any("closes over" in note for note in report.notes)
 
 
 def test_arguments_by_name_reach_the_module():

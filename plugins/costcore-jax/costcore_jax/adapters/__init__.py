@@ -1,91 +1,62 @@
-"""Functions and modules of libraries on JAX as programs; a module of this package for each library."""
+"""Functions and modules of libraries on JAX as programs.
+
+A module of this package for functions, which also chooses the adapter of a model, and one for each library.
+"""
 
 from __future__ import annotations
 
-import inspect
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial, wraps
-from importlib import import_module
+from functools import wraps
 from threading import RLock
-from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
-from costcore.errors import CostError
 from costcore.ir import Role
 
 from ..values import MARK, Owner, Program
 
-# Which adapter a model needs
+# Models that are objects with arrays in them
 
 
-Adapter = Callable[[Any, list[Any], dict[str, Any], tuple[int, ...]], Program]
-"""A function of a model, its arguments by position and by name, and the positions of learned arguments."""
-
-LIBRARIES: Mapping[str, str] = {
-    "flax.linen": "linen",
-    "flax.nnx": "nnx",
-    "haiku": "haiku",
-    "equinox": "equinox",
-    "keras": "keras",
-}
-"""The module of this package that adapts models of a library."""
-
-FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, partial, jax.custom_jvp, jax.custom_vjp, jnp.ufunc)
+def is_jitted(model: object) -> bool:
+    """Return whether a model is a function that ``jit`` returned, of JAX or of a library."""
+    return callable(model) and hasattr(model, "lower") and hasattr(model, "__wrapped__")
 
 
-def adapter_of(model: object) -> Adapter | None:
-    """Return the adapter of a model, None if it is neither a function nor a module of a library on JAX."""
-    for library, name in LIBRARIES.items():
-        if library in sys.modules:
-            adapter = import_module(f"costcore_jax.adapters.{name}")
-            if adapter.accepts(model):
-                found: Adapter = adapter.adapt
-                return found
-    is_jitted = callable(model) and hasattr(model, "lower") and hasattr(model, "__wrapped__")
-    return of_function if is_jitted or isinstance(model, FUNCTIONS) else None
+def of_models(library: Any, models: Mapping[str, Any], call: Callable[..., Any], learned: Any = ()) -> Program:
+    """Return a function that calls models as a program, whose variables are theirs.
 
-
-def of_function(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
-    """Return a function whose arguments at positions ``params`` are its variables. They stay in ``args`` as None."""
-    variables = [args[i] for i in params]
-    for i in params:
-        args[i] = None
-
-    def function(variables: list[Any], *given: Any, **by_name: Any) -> Any:
-        complete = list(given)
-        for i, variable in zip(params, variables, strict=True):
-            complete[i] = variable
-        made = model(*complete, **by_name)
-        _check_arrays(name, made)
-        return made, ()
-
-    name = getattr(model, "__name__", type(model).__name__)
-    if (args or kwargs) and _takes_nothing(model):
-        raise CostError(f"{name} takes no arguments. If it makes a model, call it and pass the model")
-    return Program(function, variables, lambda path: owner_by_path(path[1:]), types={"": name})
-
-
-def _takes_nothing(function: Any) -> bool:
-    try:
-        return not inspect.signature(function).parameters
-    except (TypeError, ValueError):  # a function without a signature
-        return False
-
-
-def _check_arrays(name: str, made: Any) -> None:
-    """Check that a function computed something, and did not make a model.
-
-    Raises:
-        CostError: if it made a model.
+    Args:
+        library: the module of this package for the library of the models.
+        models: the models by label, the path of the module that a model is; ``""`` for one alone.
+        call: the function, ``call(models, learned, *args, **kwargs)``.
+        learned: further learned arguments, a pytree of abstract values.
     """
-    for leaf in jax.tree.leaves(made):
-        if callable(leaf) and not hasattr(leaf, "shape"):
-            raise CostError(f"{name} makes a model ({type(made).__name__}). Call it and pass the model")
+    variables, merge = library.split(models)
+    types = {path: type(module).__name__ for path, module in modules_in(library, models).items()}
+
+    def function(variables: Any, *given: Any, **by_name: Any) -> Any:
+        before = jax.tree.leaves(variables[0])  # merged models may change the variables
+        merged = merge(variables[0])
+        with scoped_calls(modules_in(library, merged), parts=library.modules_of):
+            made = call(merged, variables[1], *given, **by_name)
+        return library.arrays_of(made), library.updated(merged, before)
+
+    def owner_of(path: Sequence[Any]) -> Owner:
+        return library.owner_of(path[1:]) if path[0].idx == 0 else owner_by_path(path[2:])
+
+    return Program(function, (variables, learned), owner_of, types=types)
+
+
+def modules_in(library: Any, models: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the modules in models by path; the label of a model comes first."""
+    found: dict[str, Any] = {}
+    for label, model in models.items():
+        for path, module in library.modules_of(model).items():
+            found[".".join(filter(None, (label, path)))] = module
+    return found
 
 
 # Owners of variables
@@ -121,7 +92,9 @@ _PATCHING = RLock()
 
 
 @contextmanager
-def scoped_calls(modules: Mapping[str, Any], method: str = "__call__") -> Iterator[None]:
+def scoped_calls(
+    modules: Mapping[str, Any], method: str = "__call__", parts: Callable[[Any], Mapping[str, Any]] | None = None
+) -> Iterator[None]:
     """Enter a named scope with its path in every call of a module.
 
     While the context is open, the method of the classes of these modules is replaced, one context at a time; other
@@ -130,18 +103,47 @@ def scoped_calls(modules: Mapping[str, Any], method: str = "__call__") -> Iterat
     Args:
         modules: the modules by path.
         method: the method that calls a module.
+        parts: returns the modules in a module by path. If given, a copy of a module has its path too, if no other
+            module has the same class and sizes: ``jit`` and ``grad`` pass copies to functions.
     """
     paths = {id(module): path for path, module in modules.items()}
+    copies = None if parts is None else _Copies(modules, paths, parts)
     classes = {owner for module in modules.values() if (owner := _defining(type(module), method)) is not None}
     with _PATCHING:
         originals = [(owner, vars(owner)[method]) for owner in classes]
         try:
             for owner, original in originals:
-                type.__setattr__(owner, method, _scoped(original, paths))
+                type.__setattr__(owner, method, _scoped(original, paths, copies))
             yield
         finally:
             for owner, original in originals:
                 type.__setattr__(owner, method, original)
+
+
+class _Copies:
+    """Gives copies of modules the paths of the originals."""
+
+    def __init__(
+        self, modules: Mapping[str, Any], paths: dict[int, str], parts: Callable[[Any], Mapping[str, Any]]
+    ) -> None:
+        self._paths, self._parts = paths, parts
+        self._by_sizes: dict[Any, str | None] = {}
+        for path, module in modules.items():
+            sizes = self._sizes(module)
+            self._by_sizes[sizes] = None if sizes in self._by_sizes else path
+        self._kept: list[Any] = []  # so that no other object has the id of a copy
+
+    def add(self, module: Any) -> None:
+        """Add a module and all modules in it, if it can only be a copy of one module."""
+        path = self._by_sizes.get(self._sizes(module))
+        if path is not None:
+            self._kept.append(module)
+            for inner, part in self._parts(module).items():
+                self._paths.setdefault(id(part), ".".join(filter(None, (path, inner))))
+
+    @staticmethod
+    def _sizes(module: Any) -> tuple[Any, ...]:
+        return type(module), *[getattr(leaf, "shape", None) for leaf in jax.tree.leaves(module)]
 
 
 def _defining(kind: type, method: str) -> type | None:
@@ -149,9 +151,11 @@ def _defining(kind: type, method: str) -> type | None:
     return next((owner for owner in kind.__mro__ if method in vars(owner) and owner is not object), None)
 
 
-def _scoped(original: Any, paths: Mapping[int, str]) -> Callable[..., Any]:
+def _scoped(original: Any, paths: Mapping[int, str], copies: _Copies | None) -> Callable[..., Any]:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         call = original.__get__(self, type(self))
+        if copies is not None and id(self) not in paths:
+            copies.add(self)
         path = paths.get(id(self))
         if path is None:
             return call(*args, **kwargs)
@@ -161,23 +165,27 @@ def _scoped(original: Any, paths: Mapping[int, str]) -> Callable[..., Any]:
     return wraps(original)(run) if callable(original) else run
 
 
-def paths_of(attributes: Callable[[Any], Sequence[tuple[str, Any]]], root: Any, kinds: type) -> dict[str, Any]:
+def paths_of(
+    attributes: Callable[[Any], Sequence[tuple[str, Any]]], root: Any, objects: type, modules: type
+) -> dict[str, Any]:
     """Return the modules of a model by path, each once.
 
     Args:
-        attributes: returns the attributes of a module by name.
+        attributes: returns the attributes of an object by name.
         root: the model.
-        kinds: the class of all modules.
+        objects: the class of all objects that may hold modules.
+        modules: the class of all modules.
     """
     found: dict[str, Any] = {}
     seen: set[int] = set()
 
     def visit(path: str, value: Any) -> None:
-        if isinstance(value, kinds):
+        if isinstance(value, objects):
             if id(value) in seen:
                 return
             seen.add(id(value))
-            found[path] = value
+            if isinstance(value, modules):
+                found[path] = value
             parts: Any = attributes(value)
         elif isinstance(value, (list, tuple)):
             parts = enumerate(value)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import equinox
 import jax
 
 from ..values import Owner, Program
-from . import names, owner, paths_of, scoped_calls
+from . import is_jitted, names, of_models, owner, paths_of
+
+has_state = False
+"""Modules of Equinox never change: a function may take them as any other argument."""
 
 
 def accepts(model: object) -> bool:
-    """Return True for a module of Equinox that can be called."""
-    return isinstance(model, equinox.Module) and callable(model)
+    """Return True for a module of Equinox that can be called, but not for a jitted function."""
+    return isinstance(model, equinox.Module) and callable(model) and not is_jitted(model)
+
+
+is_model = is_argument = accepts
 
 
 def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
@@ -22,25 +29,37 @@ def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int
 
     The model may be made by ``eqx.filter_eval_shape``, without arrays.
     """
-    arrays, rest = equinox.partition(model, _is_array)
-    variables = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), arrays)
-    types = {path: type(module).__name__ for path, module in _modules(model).items()}
+    library = sys.modules[__name__]
+    return of_models(library, {"": model}, lambda models, _, *given, **by_name: models[""](*given, **by_name))
 
-    def function(variables: Any, *given: Any, **by_name: Any) -> Any:
-        merged = equinox.combine(variables, rest)
-        with scoped_calls(_modules(merged)):
-            return equinox.filter(merged(*given, **by_name), equinox.is_array), ()
 
-    return Program(function, variables, _owner, types=types)
+def split(models: Mapping[str, Any], are_abstract: bool = True) -> tuple[Any, Callable[[Any], Mapping[str, Any]]]:
+    """Return the arrays of models, and a function that makes the models of these arrays."""
+    arrays, rest = equinox.partition(dict(models), _is_array)
+    if are_abstract:
+        arrays = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), arrays)
+    return arrays, lambda variables: equinox.combine(variables, rest)
 
 
 def _is_array(leaf: Any) -> bool:
     return bool(equinox.is_array(leaf)) or isinstance(leaf, jax.ShapeDtypeStruct)
 
 
-def _modules(model: Any) -> dict[str, Any]:
-    return paths_of(lambda module: list(vars(module).items()), model, equinox.Module)
+def updated(models: Mapping[str, Any], before: Sequence[Any]) -> tuple[()]:
+    """Return nothing: modules never change."""
+    return ()
 
 
-def _owner(path: Sequence[Any]) -> Owner:
-    return owner("param", names(path))
+def arrays_of(made: Any) -> Any:
+    """Return the arrays of a result, which may be a changed model."""
+    return equinox.filter(made, equinox.is_array)
+
+
+def modules_of(model: Any) -> dict[str, Any]:
+    """Return the modules in a module by path."""
+    return paths_of(lambda module: list(vars(module).items()), model, equinox.Module, equinox.Module)
+
+
+def owner_of(path: Sequence[Any]) -> Owner:
+    """Return the owner of an array, by its path in what :func:`split` returns."""
+    return owner("param", [key for key in names(path) if key])

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 from flax import nnx
 
 from ..values import Owner, Program
-from . import names, owner, paths_of, scoped_calls
+from . import names, of_models, owner, paths_of
+
+has_state = True
+"""A function may change these objects in place, so they are always variables."""
+
+KINDS: tuple[Any, ...] = (nnx.Param, nnx.OptState, ...)
+"""The groups of variables: learned, of optimizers, and all others, which are state of the model."""
 
 
 def accepts(model: object) -> bool:
@@ -17,28 +24,49 @@ def accepts(model: object) -> bool:
     return isinstance(model, nnx.Module)
 
 
+is_model = accepts
+
+
+def is_argument(value: object) -> bool:
+    """Return whether an argument is an object with variables: a module, an optimizer, a metric, or random keys."""
+    return isinstance(value, nnx.Pytree)
+
+
 def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
     """Return a call of a module; its variables are those that ``nnx.split`` finds.
 
     A model made by ``nnx.eval_shape``, which has no arrays, is counted as well.
     """
-    graph, learned, rest = nnx.split(model, nnx.Param, ...)
-    variables = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), (learned, rest))
-    types = {path: type(module).__name__ for path, module in _modules(model).items()}
-
-    def function(variables: Any, *given: Any, **by_name: Any) -> Any:
-        merged = nnx.merge(graph, *variables)
-        with scoped_calls(_modules(merged)):
-            made = merged(*given, **by_name)
-        return made, nnx.split(merged, nnx.Param, ...)[2]
-
-    return Program(function, variables, _owner, types=types)
+    library = sys.modules[__name__]
+    return of_models(library, {"": model}, lambda models, _, *given, **by_name: models[""](*given, **by_name))
 
 
-def _modules(model: Any) -> dict[str, Any]:
-    return paths_of(lambda module: list(vars(module).items()), model, nnx.Module)
+def split(models: Mapping[str, Any], are_abstract: bool = True) -> tuple[Any, Callable[[Any], Mapping[str, Any]]]:
+    """Return the variables of models, and a function that makes the models of these variables."""
+    graph, *groups = nnx.split(dict(models), *KINDS)
+    if are_abstract:
+        groups = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), groups)
+    return groups, lambda variables: nnx.merge(graph, *variables)
 
 
-def _owner(path: Sequence[Any]) -> Owner:
-    keys = [key for key in names(path[1:]) if key != "value"]
-    return owner("param" if path[0].idx == 0 else "state", keys)
+def updated(models: Mapping[str, Any], before: Sequence[Any]) -> list[Any]:
+    """Return the arrays of models that are not among those before the call."""
+    known = set(map(id, before))
+    return [leaf for leaf in jax.tree.leaves(nnx.split(dict(models), *KINDS)[1:]) if id(leaf) not in known]
+
+
+def arrays_of(made: Any) -> Any:
+    """Return the arrays of a result."""
+    return made
+
+
+def modules_of(model: Any) -> dict[str, Any]:
+    """Return the modules in an object by path."""
+    return paths_of(lambda value: list(vars(value).items()), model, nnx.Pytree, nnx.Module)
+
+
+def owner_of(path: Sequence[Any]) -> Owner:
+    """Return the owner of a variable, by its path in what :func:`split` returns."""
+    keys = [key for key in names(path[1:]) if key not in ("", "value")]
+    kind = path[0].idx
+    return Owner("data") if kind == 1 else owner("param" if kind == 0 else "state", keys)
