@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -469,6 +470,8 @@ def _run_requests(args: argparse.Namespace) -> int:
     mesh = {} if args.mesh is None else mesh_of(args.mesh)
     if set(mesh) - {"tp", "ep"}:
         raise ValueError(f"--mesh {args.mesh!r} is invalid for serving (expected tp=N, ep=N or tp=N,ep=N)")
+    if prod(mesh.values()) > 1 and args.link is None:
+        raise ValueError("--mesh needs the link between the devices: add --link nvlink4")
     options = {
         "prompt": counts_in(args.prompt, "--prompt", TOKENS),
         "output": counts_in(args.new_tokens, "--output", TOKENS),

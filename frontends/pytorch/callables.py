@@ -24,6 +24,7 @@ from torch.nn import Module, Parameter
 from costcore.errors import CostError
 
 from .capture.dispatch_mode import THREAD
+from .meta.model_copy import global_names
 from .tensors import META, join
 
 MAX_DEPTH = 3
@@ -210,10 +211,7 @@ def _globals_of(function: FunctionType) -> Mapping[str, Any]:
     names = function.__globals__
     if str(names.get("__name__")).partition(".")[0] in _LIBRARIES:
         return {}
-    codes = [function.__code__]
-    for code in codes:
-        codes += (constant for constant in code.co_consts if isinstance(constant, type(code)))
-    return {name: names[name] for code in codes for name in code.co_names if name in names}
+    return {name: names[name] for name in global_names(function.__code__) if name in names}
 
 
 def _nonlocals_of(function: FunctionType) -> Mapping[str, Any]:

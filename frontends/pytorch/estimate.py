@@ -34,9 +34,9 @@ from .capture.dispatch_mode import CaptureMode, RegroupedFunctions, check_regrou
 from .capture.surroundings import NAMES_A_GPU, gpu_code, lacks_gpu, wait_for_threads
 from .inputs import consume, model_arguments, torch_dtype, variants_with_numbers
 from .meta.branches import Branch, Branches, EndlessLoopError
-from .meta.model_copy import has_lazy_parameters, keep_input_checks, meta_copy, wrapper_names
+from .meta.model_copy import has_lazy_parameters, keep_input_checks, meta_copy, supported_on_meta, wrapper_names
 from .meta.values import META, PLAIN, Values, masks_are_known, tensors_in, tensors_of, without_data
-from .model_errors import ModelErrorContext, missed_values, missing_inputs, needs_arguments
+from .model_errors import ModelErrorContext, lacks_gradients, missed_values, missing_inputs, needs_arguments
 from .recording.modules import Identities
 from .tensors import PackedWeights, cached_tensors, modules_of, not_compiled
 from .training import (
@@ -179,7 +179,22 @@ def estimate(
     recorder.memory = memory
     has_gpu = True if device is not None else None
     settings = _Settings(
-        *(operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank, dtype, examples, has_gpu)
+        *(
+            operators,
+            backward,
+            loss,
+            optimizer,
+            step,
+            checkpoint,
+            precision,
+            mesh,
+            plan,
+            rank,
+            dtype,
+            examples,
+            has_gpu,
+            backward,
+        )
     )
     with masks_are_known() if recorder.counts_pairs else nullcontext():  # also masks in the model and its inputs
         _record_all(recorder, called, inputs, settings)
@@ -188,8 +203,8 @@ def estimate(
 
 
 def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Settings) -> None:
-    # Record a pass. Record it again if it fails because there is no GPU, if it fails because a list of integers is not
-    # a shape, or if data decide a branch.
+    # Record a pass. Record it again if data decide a branch, or if it fails because there is no GPU, because gradients
+    # are disabled, or because a list of integers is not a shape.
     model = called.module
     keeps_indices = False
 
@@ -213,6 +228,11 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
             _record_all(other, called, inputs, settings._replace(has_gpu=False))
             recorder.adopt(other)
             recorder.notes.append(NAMES_A_GPU)
+            return
+        if not settings.has_gradients and lacks_gradients(error.__cause__):
+            other = recorder.of_another_run()
+            _record_all(other, called, inputs, settings._replace(has_gradients=True))
+            recorder.adopt(other)
             return
         found = _on_numbers(recorder, called, inputs, record) or _past_checks(recorder, inputs, record, branches, error)
         if found is None:
@@ -295,6 +315,8 @@ class _Settings(NamedTuple):
     """The inputs that a program was exported with; None for a module."""
     has_gpu: bool | None
     """The answer to code that asks for a GPU; None: code that names a GPU is left alone."""
+    has_gradients: bool
+    """Whether the forward pass runs with gradients."""
 
 
 def _record(
@@ -321,12 +343,13 @@ def _record(
         Whether some of these tensors may have lost their values.
     """
     operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank, *rest = settings
-    dtype, examples, has_gpu = rest
+    dtype, examples, has_gpu, has_gradients = rest
     values, model = Values(), called.module
+    memo: dict[int, Any] = {}
     with warnings.catch_warnings() if examples is not None else nullcontext():
         if examples is not None:  # PyTorch warns of classes in its own files
             warnings.filterwarnings("ignore", "`isinstance\\(treespec, LeafSpec", FutureWarning)
-        meta_model = meta_copy(model, values, kept.share)
+        meta_model = meta_copy(model, values, kept.share, memo)
     in_precision(meta_model, precision)
     if examples is not None:
         keep_input_checks(model, meta_model, len(examples[0]))
@@ -339,7 +362,7 @@ def _record(
         recorder.notes.append(f"no inputs were passed: the program ran on those it was exported with, {shapes}")
     else:
         default = dtype or _parameter_dtype(meta_model)
-        args, kwargs = model_arguments(inputs, default, values, called.forward, recorder.notes)
+        args, kwargs = model_arguments(inputs, default, values, called.forward, recorder.notes, memo)
     if hasattr(model, "config"):
         from .libraries import beyond_positions
 
@@ -354,7 +377,18 @@ def _record(
         meta_model = distribute()
         made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model, precision == "bfloat16")
         run = _Pass(
-            called, meta_model, args, kwargs, values, backward, loss, precision, branches, mesh is not None, has_gpu
+            called,
+            meta_model,
+            args,
+            kwargs,
+            values,
+            backward,
+            loss,
+            precision,
+            branches,
+            mesh is not None,
+            has_gpu,
+            has_gradients,
         )
         if backward and step in ACCUMULATING and not _has_gradients(meta_model):
             with (
@@ -446,6 +480,7 @@ class _Pass(NamedTuple):
     branches: Branches
     is_distributed: bool
     has_gpu: bool | None
+    has_gradients: bool
 
     @property
     def passed(self) -> list[Any]:
@@ -454,7 +489,7 @@ class _Pass(NamedTuple):
 
     def _settings_of_thread(self, stack: ExitStack) -> None:
         # PyTorch keeps these settings per thread.
-        stack.enter_context(torch.set_grad_enabled(self.backward))
+        stack.enter_context(torch.set_grad_enabled(self.has_gradients))
         stack.enter_context(casts(self.precision))
         stack.enter_context(_gpu(self.has_gpu))
 
@@ -468,12 +503,13 @@ class _Pass(NamedTuple):
         mode.thread_settings, mode.branches = self._settings_of_thread, self.branches
         mode.makes_arrays = self.called.function is not None
         with (
-            torch.set_grad_enabled(self.backward),
+            torch.set_grad_enabled(self.has_gradients),
             forward,
             regrouping,
             casts(self.precision),
             draws,
             _gpu(self.has_gpu),
+            supported_on_meta() if self.has_gradients and not self.backward else nullcontext(),
         ):
             result = consume(mode, self.meta_model, self.called.run(self.meta_model, self.args, self.kwargs))
             wait_for_threads(mode)

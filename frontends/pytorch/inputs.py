@@ -59,6 +59,7 @@ def model_arguments(
     values: Values,
     forward: Callable[..., Any] | None = None,
     notes: list[str] | None = None,
+    memo: dict[int, Any] | None = None,
 ) -> tuple[Sequence[Any], Mapping[str, Any]]:
     """Return the positional and the keyword arguments of a module, with tensors on the meta device.
 
@@ -68,14 +69,16 @@ def model_arguments(
         values: receives the values of inputs of integers or bools that have data.
         forward: the function that is called with them; its signature and code distinguish shapes from integer lists.
         notes: receives a note if a list inside other inputs is read as a shape.
+        memo: the copies that exist, by id of the original, as of ``copy.deepcopy``; receives those of objects.
 
     Raises:
         TypeError: for an input in any other form.
         ValueError: for a negative size.
     """
-    reader = _Reader(dtype, values)
     if inputs is None:
         return (), {}
+    reader = _Reader(dtype, values, {} if memo is None else memo)
+    reader.copy_modules([*inputs.values()] if isinstance(inputs, Mapping) else inputs)
     is_by_name = isinstance(inputs, Mapping)
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = {}
@@ -152,11 +155,18 @@ def torch_dtype(name: str, place: str) -> torch.dtype:
 
 
 class _Reader:
-    def __init__(self, dtype: torch.dtype, values: Values) -> None:
+    def __init__(self, dtype: torch.dtype, values: Values, memo: dict[int, Any]) -> None:
         self._dtype = dtype
         self._values = values
+        self._memo = memo
         self._made: dict[int, Tensor] = {}
         self.guessed: dict[str, Sequence[int]] = {}
+
+    def copy_modules(self, inputs: Any) -> None:
+        """Copy the modules among the inputs before objects that refer to their parameters, such as an optimizer."""
+        for value in inputs if isinstance(inputs, (list, tuple)) else ():
+            if isinstance(value, Module):
+                self._copied(value, "")
 
     def read(self, value: Any, name: str, kind: Kind) -> Any:
         """Return an argument of the model, with meta tensors in place of shapes, tensors and arrays.
@@ -192,6 +202,8 @@ class _Reader:
     def _like(self, tensor: Tensor, name: str) -> Tensor:
         if tensor.is_quantized:
             raise CostError(f"{name}: PyTorch has no kernels for quantized tensors without data; {WRAPPER}")
+        if id(tensor) in self._memo:  # a parameter of the model, or a tensor that it shares
+            return self._memo[id(tensor)]
         if id(tensor) not in self._made:  # one tensor stays one: some models compare their inputs by identity
             try:
                 self._made[id(tensor)] = _like(tensor, self._values)
@@ -207,9 +219,9 @@ class _Reader:
             rest = [None if x is None else self._like(x, name) for x in value[2:]]
             return PackedSequence(self._like(value.data, name), value.batch_sizes, *rest)
         if isinstance(value, Module):
-            return meta_copy(value, self._values)
+            return self._memo[id(value)] if id(value) in self._memo else meta_copy(value, self._values, memo=self._memo)
         with _TensorCopies(partial(self._like, name=name)):
-            return deep_copy(value, {})
+            return deep_copy(value, self._memo)
 
     def _integers(self, value: Sequence[int], name: str, kind: Kind) -> Any:
         if kind is Kind.NUMBERS or (kind is Kind.LIST_IS_NUMBERS and isinstance(value, list)):

@@ -47,8 +47,17 @@ _NO_DEVICE = r"not compiled with|NVIDIA driver|GPUs are available"
 
 _DTYPES_DIFFER = r"same d?type|same scalar type|expected scalar type|type .* should be the same"
 
+_NO_GRADIENTS = "does not require grad and does not have a grad_fn"
+
+_TWO_PASSES = "backward through the graph a second time"
+
 _CASTS = {torch.float16: "half", torch.bfloat16: "bfloat16", torch.float32: "float", torch.float64: "double"}
 """The method of a tensor that casts it to a dtype."""
+
+
+def lacks_gradients(error: BaseException | None) -> bool:
+    """Return whether code computes gradients itself, such as a training step, and failed because they were disabled."""
+    return isinstance(error, RuntimeError) and _NO_GRADIENTS in str(error)
 
 
 class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
@@ -104,6 +113,8 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
             return f"; if {name} builds the model, pass its arguments: {name}(…, {argument}=…)"
         if re.search(_NO_INTEGERS, text):
             return INTEGERS
+        if _TWO_PASSES in text and self._phase == "backward":
+            return "; the code runs a backward pass itself, which is counted: leave out backward, loss and optimizer"
         if re.search(_ONE_SAMPLE, text):
             return "; batch normalization in train mode needs more: pass a larger batch, or model.eval()"
         if re.search(_NO_DEVICE, text):

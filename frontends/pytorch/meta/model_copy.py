@@ -22,11 +22,14 @@ from weakref import ReferenceType, WeakKeyDictionary, WeakMethod, ref
 
 import torch
 from torch import Tensor
+from torch.amp.grad_scaler import GradScaler
 from torch.jit import ScriptModule
 from torch.nn import DataParallel as TorchDataParallel
 from torch.nn import Module, Parameter
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import is_lazy
+from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.optimizer import Optimizer
 
 from costcore.errors import CostError
 
@@ -45,7 +48,10 @@ _CONTAINERS = frozenset((dict, OrderedDict, list, set))
 
 
 def meta_copy(
-    model: Module, values: Values, share: Callable[[Iterable[tuple[Any, bool]]], None] | None = None
+    model: Module,
+    values: Values,
+    share: Callable[[Iterable[tuple[Any, bool]]], None] | None = None,
+    memo: dict[int, Any] | None = None,
 ) -> Module:
     """Return a copy of ``model`` on the meta device; the model is not modified and no weight is copied.
 
@@ -54,6 +60,7 @@ def meta_copy(
         values: receives the values of its buffers of integers or bools.
         share: receives the outer lists, dicts and sets that functions of the model and of the copy share, each with
             whether several functions refer to it.
+        memo: the copies that exist, by id of the original, as of ``copy.deepcopy``; receives those that are made.
 
     Hooks, flags, buffers and all other attributes of a module are copied, and functions that refer to the model are
     bound to the copy. What cannot be copied (a lock, an open file) is shared. Wrappers of data-parallel training are
@@ -62,7 +69,7 @@ def meta_copy(
     Raises:
         CostError: for a model whose wrapper computes in another dtype.
     """
-    memo: dict[int, Any] = {}
+    memo = {} if memo is None else memo
     pending: list[tuple[Module, Any]] = []
     compiled: list[tuple[Module, Module]] = []
     sharded = whole_parameters(model)
@@ -245,6 +252,9 @@ _MUTABLE = (list, dict, set, OrderedDict, defaultdict, deque)
 
 _LIBRARIES = ("builtins", "torch", "numpy", "threading", "logging", "_thread")
 
+_TRAINING = (Optimizer, LRScheduler, GradScaler)
+"""What training loops of PyTorch keep beside a model: a run of the copy must not change it."""
+
 _CLASS = "__class__"
 """The cell in which a method that calls ``super()`` has its class."""
 
@@ -355,8 +365,13 @@ class Rebinder:
             return self._view_of_copy(value)
         if kind is tuple:
             return tuple([self._translated(item) for item in value])
+        if isinstance(value, LRScheduler):
+            self._translated(value.optimizer)
         made = deep_copy(value, self._copies)
         self._made.update(map(id, self._copies.values()))
+        if isinstance(value, Optimizer):  # which copies its parameters and state alone
+            added = {name: self._translated(part) for name, part in vars(value).items() if name not in vars(made)}
+            vars(made).update(added)
         return self.fix(made)
 
     def _view_of_copy(self, view: Tensor) -> Tensor:
@@ -413,6 +428,8 @@ class Rebinder:
         # Globals other than functions and parts of the model stay.
         if isinstance(value, Module):
             return id(value) in self._copies
+        if isinstance(value, _TRAINING):
+            return True
         return type(value) in (FunctionType, MethodType, partial) and self._changes(value, {}, MAX_DEPTH)
 
     def _changes(self, value: Any, seen: dict[int, Any], depth: int) -> bool:
@@ -423,6 +440,8 @@ class Rebinder:
         seen[id(value)] = value
         if isinstance(value, Module):
             return True
+        if isinstance(value, _TRAINING):
+            return id(value) not in self._made
         if isinstance(value, Tensor):
             return bool(value.requires_grad) or self._is_part(value)
         if type(value) is FunctionType:
@@ -443,7 +462,7 @@ class Rebinder:
             yield from vars(value).values()
             for name in _globals_read(value):
                 found = value.__globals__[name]
-                if id(found) in self._copies or type(found) in (FunctionType, MethodType, partial):
+                if id(found) in self._copies or isinstance(found, (FunctionType, MethodType, partial, *_TRAINING)):
                     yield found
         elif kind is MethodType:
             yield from (value.__func__, value.__self__)
@@ -512,12 +531,21 @@ def _stores_of(code: CodeType) -> bool:
 
 def _globals_read(function: FunctionType) -> Iterator[str]:
     names: Mapping[str, Any] = function.__globals__
-    is_of_torch = str(names.get("__name__")).partition(".")[0] == "torch"
-    waiting: list[CodeType] = [] if is_of_torch else [function.__code__]
-    while waiting:
-        code = waiting.pop()
-        yield from (name for name in code.co_names if name in names)
-        waiting += (constant for constant in code.co_consts if type(constant) is CodeType)
+    if str(names.get("__name__")).partition(".")[0] != "torch":
+        yield from (name for name in global_names(function.__code__) if name in names)
+
+
+@lru_cache(maxsize=4096)
+def global_names(code: CodeType) -> tuple[str, ...]:
+    """Return the names of global variables that code reads, each once; ``co_names`` has those of attributes too."""
+    names = dict.fromkeys(each.argval for each in dis.get_instructions(code) if each.opname in _LOADS)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= dict.fromkeys(global_names(constant))
+    return tuple(names)
+
+
+_LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 
 
 # Replacements of data-parallel wrappers, which need devices and process groups and cannot be copied
@@ -696,25 +724,30 @@ def _check_precision(wrapper: str, policy: Any) -> None:
         )
 
 
-# Optimizers with ``fused=True`` and ``capturable=True`` on the meta device
+# Optimizers and ``clip_grad_norm_`` on the meta device
 
 
-_CHECKS = ("_get_fused_kernels_supported_devices", "_get_capturable_supported_devices")
-"""The functions of ``torch.optim`` that return the supported devices."""
+_OPTIMIZERS = "torch.optim."
+
+_CHECKS = {
+    "_get_fused_kernels_supported_devices": _OPTIMIZERS,
+    "_get_capturable_supported_devices": _OPTIMIZERS,
+    "_get_foreach_kernels_supported_devices": "torch.utils._foreach_utils",  # a CPU clips lists of gradients
+}
+"""Functions of PyTorch that return the supported devices, with the beginning of the modules that call them."""
 
 _LOCK = RLock()
 
 
 @contextmanager
 def supported_on_meta() -> Iterator[None]:
-    """Make optimizers run on the meta device as on a GPU."""
+    """Make optimizers with ``fused=True`` or ``capturable=True`` run as on a GPU, and clipping as on a CPU."""
     with _LOCK:
         found = [
             (module, name, getattr(module, name))
             for path, module in [*sys.modules.items()]
-            if path.startswith("torch.optim.")
-            for name in _CHECKS
-            if hasattr(module, name)
+            for name, start in _CHECKS.items()
+            if path.startswith(start) and hasattr(module, name)
         ]
         for module, name, check in found:
             setattr(module, name, _with_meta(check))

@@ -249,6 +249,7 @@ def _follow_write(values: Values, rule: PropagationRule, args: Any, kwargs: Any,
     if readings is None:
         for target in targets:
             values.drop(target)
+        choose(values, rule, args, kwargs, None)
         return
     written = {id(contents := readings[id(x)].contents): contents for x in targets}
     call = WaitingCall(rule.func, _read(args, readings), _read(kwargs, readings), (), [*written.values()])
@@ -515,7 +516,15 @@ ABSORBING: Mapping[str, bool] = {
 }
 """The element of a bool operand that determines the result, whatever the other operand is."""
 
+
+def _no_overflow(arguments: Mapping[str, Any], _: None) -> Iterable[ShapeResult]:
+    # of gradients that were scaled
+    found = arguments["found_inf"]
+    return [ShapeResult(found, partial(_full, found.shape, 0, found.dtype), FINITE)]
+
+
 CHOICES: Mapping[str, ShapeRule] = {
+    "aten::_amp_foreach_non_finite_check_and_unscale_": _no_overflow,
     "aten::topk": _topk,
     "aten::sort": _sort,
     "aten::argsort": _argsort,

@@ -488,6 +488,8 @@ class Locator:
         """The paths of the modules that ran when autograd reached the numbers in ``_numbers``, in that order."""
         self._step: CodeType | None = None
         """The function that is a step of an optimizer, if one may be running."""
+        self._n_around_step = 0
+        """The number of modules that ran when it began."""
         self._step_depths = 0, 0
         """The last two stack depths at which that function was found. Most operators of a step run at one of two
         depths, so that looking there first is fast."""
@@ -516,6 +518,7 @@ class Locator:
     def begin_optimizer_step(self) -> None:
         """Record that an optimizer begins a step, in the caller of the caller."""
         self._step = sys._getframe(2).f_code
+        self._n_around_step = len(self.modules.running)
 
     def locate(self, number: int) -> tuple[str, str]:
         """Return module path and phase of the operator that is running.
@@ -539,9 +542,9 @@ class Locator:
         return module, phase
 
     def _is_in_optimizer_step(self) -> bool:
-        # A closure of the step runs with gradients or in a module. No hook reports a step that ends by an exception: it
-        # has ended when its function is no longer on the stack.
-        if _grad_enabled() or self.modules.is_running:
+        # A closure of the step runs with gradients or in a further module. No hook reports a step that ends by an
+        # exception: it has ended when its function is no longer on the stack.
+        if _grad_enabled() or len(self.modules.running) > self._n_around_step:
             return False
         first, second = self._step_depths
         try:

@@ -276,7 +276,13 @@ def _model_errors(name: str) -> Iterator[None]:
     except CostError:
         raise
     except Exception as error:
-        raise CostError(f"{name}: tracing raised {type(error).__name__}: {_short(error)}") from error
+        remedy = ". Pass the model as an argument of the function" if _changes_closure(error) else ""
+        raise CostError(f"{name}: tracing raised {type(error).__name__}: {_short(error)}{remedy}") from error
+
+
+def _changes_closure(error: Exception) -> bool:
+    # A model of Flax NNX that a function closes over cannot update its state while the function is traced.
+    return type(error).__name__ == "TraceContextError"
 
 
 def _short(error: Exception) -> str:

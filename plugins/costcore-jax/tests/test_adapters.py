@@ -201,6 +201,13 @@ def test_models_that_a_function_closes_over_have_their_parameters(name, backward
     assert not any("closes over" in note for note in report.notes)
 
 
+def test_state_that_a_function_closes_over_cannot_change():
+    norm = nnx.BatchNorm(4, rngs=nnx.Rngs(0))
+    with pytest.raises(ValueError, match="Pass the model as an argument of the function"):
+        estimate(lambda x: norm(x), (2, 4))
+    assert estimate(lambda norm, x: norm(x), [norm, (2, 4)]).total_report["n_params"] == 8
+
+
 def test_arguments_by_name_reach_the_module():
     report = estimate(Linen(), {"x": (2, 4), "train": True})
     assert any(call.module == "Dropout_0" for call in report.trace.calls)

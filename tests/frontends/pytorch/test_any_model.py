@@ -3,6 +3,7 @@
 Every case states its MACs, by hand, or equals a real run inside the hook.
 """
 
+import copy
 import ctypes
 import enum
 import functools
@@ -308,6 +309,123 @@ def test_a_method_leaves_the_model_as_it_was():
     before = dict(vars(model))
     estimate(model.generate, {"x": (1, 8), "steps": 1})
     assert vars(model) == before
+
+
+def adamw(model):
+    return torch.optim.AdamW(model.parameters())
+
+
+def step_on_arguments():
+    def step(model, optimizer, x):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+
+    model = Line()
+    return step, [model, adamw(model), (2, 8)]
+
+
+def step_with_a_schedule():
+    model = Line()
+    optimizer = adamw(model)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
+
+    def step(x):
+        model(x).square().mean().backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+
+    return step, (2, 8)
+
+
+def step_with_a_scaler():
+    model, scaler = Line(), torch.amp.GradScaler("cpu")
+    optimizer = adamw(model)
+
+    def step(x):
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = model(x).square().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    return step, (2, 8)
+
+
+def step_of_an_object():
+    class Trainer:
+        def __init__(self):
+            self.model = Line()
+            self.optimizer = adamw(self.model)
+
+        def step(self, x):
+            for part in x.split(1):
+                self.model(part).square().mean().backward()
+            self.optimizer.step()
+
+    return Trainer().step, (2, 8)
+
+
+def step_of_lbfgs():
+    model = Line()
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=1)
+
+    def closure(x):
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    return lambda x: optimizer.step(lambda: closure(x)), (2, 8)
+
+
+def forces():
+    class Potential(Line):
+        def forward(self, x):
+            x.requires_grad_()
+            return torch.autograd.grad(self.line(x).square().sum(), x)
+
+    return Potential().eval(), (2, 8)
+
+
+STEPS = {  # forward and gradients, of 2 x 8 x 4 each; the input of a training step needs none
+    "arguments": (step_on_arguments, 2 * 64),
+    "schedule": (step_with_a_schedule, 2 * 64),
+    "scaler": (step_with_a_scaler, 2 * 64),
+    "object": (step_of_an_object, 2 * 64),
+    "lbfgs": (step_of_lbfgs, None),
+    "forces": (forces, 2 * 64),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*(branch|assumption):costcore.CostWarning")
+@pytest.mark.parametrize("name", STEPS)
+def test_code_that_computes_gradients_itself_equals_a_run(name):
+    make, macs = STEPS[name]
+    step, inputs = make()
+    objects = inputs[:-1] if isinstance(inputs, list) else []
+    before = copy.deepcopy([each.state_dict() for each in objects])
+    report = estimate(step, inputs)
+    assert str([each.state_dict() for each in objects]) == str(before)
+    given = [*objects, torch.randn(2, 8)]
+    with ComputationalCostHook() as hook:
+        step(*given)
+    assert report.by("phase") == hook.report.by("phase")
+    assert macs is None or report.total_report["macs"] == macs
+    assert report.total_report["n_params"] == 8 * 4 + 4
+
+
+def test_a_second_backward_pass_names_the_remedy():
+    model = Line()
+
+    def step(x):
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    with pytest.raises(CostError, match="runs a backward pass itself, which is counted: leave out backward"):
+        estimate(step, (2, 8), backward=True)
 
 
 def test_a_function_without_inputs_says_what_it_takes():

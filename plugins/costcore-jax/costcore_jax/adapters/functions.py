@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -286,7 +287,7 @@ def _variables_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _global_names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
+    yield from (each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL")
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _global_names(constant)

@@ -106,6 +106,10 @@ def test_request_rates(nets, capsys, tmp_path):
         (["--device", "l4", "--prompt", "16", "--output", "rates.csv"], "add --new-tokens 256"),
         (["--device", "l4", "--output", "16"], "add --prompt 1024"),
         (["--device", "l4", "--ttft", "1 s"], "--ttft needs --prompt and --output"),
+        (
+            ["--device", "l4", "--prompt", "64", "--output", "8", "--mesh", "tp=2"],
+            "--mesh needs the link between the devices: add --link nvlink4",
+        ),
         (["--device", "l4", "--prompt", "16", "--output", "4", "--price", "two"], "--price must be a price of an hour"),
         (["--device", "l4", "--prompt", "16", "--output", "4", "--mesh", "dp=2"], "expected tp=N"),
         (["--device", "l4", "--prompt", "16", "--output", "4", "--mix", "a"], "--mix must be numbers"),
