@@ -153,8 +153,8 @@ def _call(
             return result.value
         cached = mode.add_call(plan, key, args, kwargs, tensors, result)
     mode.observe(cached, tensors, args, kwargs, result)
-    if ledger is not None and cached.replay is not None and cached.frame is None:
-        cached.frame = ledger.frame(mark, result)
+    if ledger is not None and cached.replay is not None and cached.composite_events is None:
+        cached.composite_events = ledger.composite_events(mark, result)
     return result
 
 
@@ -222,7 +222,7 @@ def _choose_run(call: CompositeCall) -> Callable[[CompositeCall], Any]:
     cached, ledgers = call.cached, call.mode.ledgers
     if _mode_count() != 1:
         return _run_below_modes
-    if cached and cached.replay and not _grad_enabled() and (not ledgers or cached.frame is not None):
+    if cached and cached.replay and not _grad_enabled() and (not ledgers or cached.composite_events is not None):
         return _replay
     if ledgers and _name(call.plan) not in WITHOUT_GRADIENT:
         return _run_inside
@@ -236,7 +236,7 @@ def _replay(call: CompositeCall) -> Any:
     with call.mode.without_capture:
         result = cached.replay(call.args)
     for ledger in call.mode.ledgers:
-        ledger.replay_composite(cached.frame, call.tensors, result)
+        ledger.replay_composite(cached.composite_events, call.tensors, result)
     return result
 
 

@@ -92,7 +92,7 @@ class CachedCall:
         have_data: whether all their operands are ordinary tensors with data.
         has_complex: whether any of their operands is complex.
         carries: whether they may change what is known of the values of meta tensors.
-        frame: the memory that a composite operator allocates and frees inside; None if that was not recorded.
+        composite_events: what a composite operator allocates and frees inside; None if that was not recorded.
         templates: how they are recorded, by the origins of their operands.
     """
 
@@ -102,7 +102,7 @@ class CachedCall:
     plan: OperatorPlan
     replay: Callable[[Sequence[Any]], Any] | None
 
-    __slots__ = ("carries", "frame", "has_complex", "have_data", "plan", "replay", "templates")
+    __slots__ = ("carries", "composite_events", "has_complex", "have_data", "plan", "replay", "templates")
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class CachedCall:
         self.have_data = have_data
         self.has_complex = has_complex
         self.carries = carries
-        self.frame: Any = None
+        self.composite_events: Any = None
         self.templates: dict[int, CallTemplate] = {}
 
 
