@@ -243,7 +243,7 @@ class Recording:
         self._fills.watch_unrecorded(plan, result)
 
     def _propagate(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
-        if call.carries:
+        if call.may_change_values:
             propagate(self._values, call.plan.follow_rule, args, kwargs, tensors, result)
 
     def _record(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
