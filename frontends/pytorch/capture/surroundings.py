@@ -1,4 +1,4 @@
-"""What captured code finds around it: threads and pools, which are part of the capture, and a GPU that is not there.
+"""The environment of captured code: threads and pools, which are part of the capture, and a simulated GPU.
 
 PyTorch keeps modes, dispatch keys and autograd sequence numbers per thread. A thread of a capture has its own mode,
 which appends to the logs of the capture. The threads take turns, so that a capture sees one call after another: a
