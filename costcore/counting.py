@@ -36,13 +36,13 @@ CALCULATOR_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupErro
 MOST_BITS = 960
 """The maximum bits of a cost, about 289 digits: sums and rates of such costs fit Python's floats (1024 bits)."""
 
-_MOST = (1 << MOST_BITS) - 1
+_MAX_COST = (1 << MOST_BITS) - 1
 
 MOST_ELEMENTS = 2**256
 """The maximum elements of a tensor: products of three such sizes fit a cost."""
 
 TOO_LARGE = "a tensor of shape "
-"""The prefix of the reason of an uncounted call whose tensor is too large; its calculator has no error."""
+"""How the reason of an uncounted call begins if a tensor is too large; its calculator is not at fault."""
 
 
 class _Result(NamedTuple):
@@ -128,7 +128,7 @@ def _too_large(layer: Layer) -> str:
 
 
 def _amount(value: object) -> Dim:
-    if type(value) is int and 0 <= value <= _MOST:
+    if type(value) is int and 0 <= value <= _MAX_COST:
         return value
     amount = as_dim(value)
     if isinstance(amount, int):
@@ -142,9 +142,10 @@ def _amount(value: object) -> Dim:
 
 
 def cost_of_empty(layer: Layer, may_be_empty: Collection[str] = ()) -> Cost | None:
-    """Return the cost of a layer with an empty input or output, or None if there is none.
+    """Return the cost of a layer with an empty tensor, or None for any other layer.
 
-    An empty output costs nothing. With an empty input, no operations are counted, only the bytes of the other operands.
+    If all outputs are empty, the cost is zero. If an input is empty, the cost is the bytes of all operands, without
+    operations.
 
     Args:
         layer: the layer.
@@ -170,7 +171,7 @@ def is_layout(calculator: Calculator | None) -> bool:
 
 
 def cost_of_free(layer: Layer) -> Cost:
-    """Return the cost of an operator that is ignored."""
+    """Return a zero cost with the attributes of the layer."""
     return Cost(Operations(), 0, 0, layer.attrs)
 
 

@@ -129,7 +129,7 @@ class Tensor:
         return 0 if self.is_scalar else self.bytes_of(self.stored_size)
 
     def bytes_of_part(self, elements: Dim) -> Dim:
-        """Return the bytes of ``elements`` elements; fewer if a view repeats some in memory."""
+        """Return the bytes in memory behind ``elements`` elements; an expanded view stores fewer than it has."""
         return self.bytes_of(elements if self.stored is None else minimum(elements, self.stored))
 
     def bytes_of(self, elements: Dim) -> Dim:
@@ -258,7 +258,7 @@ class Operations:
     def flops(self, fma_1flop: bool = True) -> Dim:
         """Return the sum of all classes, with an ``fma`` counted as 1, or as 2 if ``fma_1flop`` is False."""
         terms = (self.fma if fma_1flop else 2 * self.fma, self.mul, self.add, self.div, self.cmp, self.special)
-        counted = [n for n in terms if type(n) is not int or n]  # adding 0 to an expression is as slow as any number
+        counted = [n for n in terms if type(n) is not int or n]  # adding 0 to a sympy expression is slow, too
         return sum(counted[1:], start=counted[0]) if counted else 0
 
 
@@ -270,8 +270,8 @@ class PerElement(NamedTuple):
 
     Attributes:
         operations: the number of operations of each class.
-        definition: the counted expression, ``x / (1 + exp(-x))``: Python code that tests execute. ``where(c, a, b)``
-            computes both branches; every other name is an operand, an attribute or a function.
+        definition: the expression whose operations are counted, ``x / (1 + exp(-x))``, as Python code that tests
+            execute. Names are operands, attributes and functions. ``where(c, a, b)`` counts both branches.
     """
 
     operations: Operations
@@ -307,7 +307,7 @@ class Arrangement(NamedTuple):
     Attributes:
         copied: the operands to copy into another layout first.
         order: the axes of the output in memory order.
-        adds_bias: whether the bias is added to the output afterwards.
+        adds_bias: whether a further pass over the output adds the bias.
     """
 
     copied: Sequence[str]
@@ -363,28 +363,27 @@ def pattern(
     layout: Layout | None = None,
     **by_op: Pattern,
 ) -> Callable[[_F], _F]:
-    """Mark a calculator with the pattern of its operators: the inputs of one output element.
+    """Mark a calculator with the pattern of its operators: which inputs an output element depends on.
 
-    Compilers fuse operators by pattern, see :mod:`costcore.analyses.fusion`. The default is ``opaque``, which is never
-    fused.
+    Compilers fuse operators by pattern, see :mod:`costcore.analyses.fusion`. Operators without a pattern are
+    ``opaque`` and never fused.
 
-    * ``free``: the output is the first input, perhaps in another shape; nothing runs.
-    * ``map``: one element of each operand, with broadcasting.
-    * ``reduce``: a row; rows are independent.
-    * ``window``: several elements, or elements at computed positions.
-    * ``move``: a copied element of one of the operands.
-    * ``make``: nothing.
-    * ``product``: the work of a matrix engine or of a tuned library.
+    * ``free``: nothing runs: the output is the first input, perhaps in another shape.
+    * ``map``: an output element depends on one element of each operand, with broadcasting.
+    * ``reduce``: on a row of the input, independently of other rows.
+    * ``window``: on several elements, or on elements at computed positions.
+    * ``move``: it is a copy of one element of one operand.
+    * ``make``: it depends on no tensor.
+    * ``product``: a matrix engine or a tuned library computes it.
     * ``opaque``: anything else.
 
     Args:
-        default: the pattern, or a function that returns it for a layer, if attributes decide.
-        rows: of a reduction, the function that returns the number of rows of a layer. By default every element of a
-            smaller output is one row; if the output is as large as the input, the attribute ``axis`` names the axes of
-            a row.
-        layout: of a product, the function ``layout(layer, orders)`` that returns its :class:`Arrangement`. ``orders``
-            has the memory order of the axes of each operand by name, without operands whose axes are in order.
-        by_op: other patterns of single operators.
+        default: the pattern, or a function that returns the pattern of a layer.
+        rows: returns the number of rows that a reduction reduces. By default, an output smaller than the input has one
+            element per row; for an output as large as the input, the attribute ``axis`` names the axes of a row.
+        layout: returns the :class:`Arrangement` of a product. It is called as ``layout(layer, orders)``: ``orders``
+            maps the names of transposed operands to the memory order of their axes.
+        by_op: exceptions: the pattern of single operators, by operator name.
     """
 
     def mark(function: _F) -> _F:

@@ -101,7 +101,10 @@ def load(name: str) -> Frontend:
 
 
 def ability(spec: FrontendSpec, name: str) -> Any:
-    """Import the function of an ability (:data:`costcore.frontend.ABILITIES`); None without it.
+    """Import an optional function of a frontend, by its name in :data:`costcore.frontend.ABILITIES`.
+
+    Returns:
+        The function; None if the frontend does not have it.
 
     Raises:
         CostError: if its framework cannot be imported.
@@ -113,15 +116,15 @@ def ability(spec: FrontendSpec, name: str) -> Any:
 
 
 def needed_ability(name: str, model: object, what: str) -> Any:
-    """Return the function of an ability of the frontend that supports a model.
+    """Import an optional function of the frontend that supports a model.
 
     Args:
-        name: the ability.
+        name: a name in :data:`costcore.frontend.ABILITIES`.
         model: the model.
-        what: the feature that needs the ability, for the message.
+        what: the feature that needs the function, for the message.
 
     Raises:
-        CostError: if no frontend supports the model, or its frontend does not have the ability.
+        CostError: if no frontend supports the model, or its frontend does not have the function.
     """
     spec = frontend_of(model)
     if name not in spec.abilities:
@@ -195,7 +198,7 @@ def applicable_options(target: str, model: object, options: Mapping[str, Any]) -
     """Return ``options``, but leave out those that apply only to files of other frontends.
 
     Args:
-        target: what names the model, a path or ``timm:resnet50``.
+        target: the path or name of the model, ``timm:resnet50``.
         model: the model.
         options: options of :func:`costcore.estimate`.
     """
@@ -222,7 +225,7 @@ def frontend_of(model: object) -> FrontendSpec:
     for name in dict.fromkeys([*loaded(), *readers]):
         if load(name).accepts(model):
             return specs()[name]
-    # A function that only calls methods of its arguments names no framework.
+    # No frontend recognizes a function that only calls methods of its arguments, as ``lambda x: x.sum()``.
     if isinstance(model, (FunctionType, MethodType, partial)):
         for name in loaded():
             if specs()[name].runs_functions:
@@ -438,7 +441,9 @@ PREFIX = "calc_"
 
 
 def discover(module: ModuleType) -> dict[str, Calculator]:
-    """Return the calculators in ``module``: functions ``calc_<op>``, for ``<op>`` or operators of ``@covers``.
+    """Return the calculators in ``module``: the functions named ``calc_…``.
+
+    ``calc_conv`` is the calculator of ``conv``, unless ``@covers`` lists other operators.
 
     Raises:
         CostError: if an operator has two calculators.
@@ -566,7 +571,7 @@ def check_calculator(calculator: object) -> None:
         return  # a built-in without a signature, which cannot be checked before its first call
 
 
-# Costs of modules, functions and ``autograd.Function``, which are one call each.
+# Calculators of a module, function or ``autograd.Function``, whose execution is recorded as one call.
 
 
 GRADIENT = "grad_output"
@@ -580,9 +585,9 @@ class Costs(NamedTuple):
     """The shape rule and the backward formula of a calculator of a module, function or ``autograd.Function``.
 
     Attributes:
-        shapes: the function ``shapes(module, *inputs)`` or ``shapes(*inputs)``, for a call that cannot run on shapes
-            alone. It returns the outputs as tensors or as shapes. If it returns an input, the output is a new tensor
-            like this input.
+        shapes: computes the outputs of a call that cannot run on meta tensors: ``shapes(module, *inputs)`` or
+            ``shapes(*inputs)`` returns tensors or shapes. A returned input stands for a new tensor of the same shape
+            and dtype.
         backward: the calculator of the backward pass, which takes the layer of the forward pass.
         inside: whether inner calls are counted, too.
     """
@@ -720,14 +725,14 @@ class CustomCalculators:
             self.add(of.op, calculator)
 
     def add(self, op: object, calculator: Any) -> None:
-        """Use ``calculator`` for ``op``; warn if it replaces a built-in one.
+        """Use ``calculator`` for ``op``; warn if it replaces a built-in calculator.
 
         Args:
             op: a canonical name (``"conv"``), a framework's own operator (a Chainer function class, an aten operator, a
                 function of ``torch.nn.functional``), or its full name (``"ai.onnx::Conv"``, ``"mylib::foo"``).
-            calculator: ``calculator(layer) -> Cost``, or ``-> (flops, mread, mwrite, params[, macs])`` with bytes; or,
-                for operators of a frontend that calls native calculators (Chainer),
-                ``calculator(function, inputs, **options) -> (flops, read, written, params)`` with elements.
+            calculator: a function ``calculator(layer)`` that returns a :class:`Cost`, or a tuple
+                ``(flops, mread, mwrite, params[, macs])`` in bytes. For Chainer functions, also
+                ``calculator(function, inputs, **options)`` that returns ``(flops, read, written, params)`` in elements.
 
         Raises:
             TypeError: if the calculator does not take these arguments, or ``op`` is not an operator.

@@ -118,29 +118,32 @@ def estimate(
             * a library model by name: ``"torchvision:resnet50"``, ``"timm:NAME"``, ``"hf:bert"``. It is made without
               weights. It has default inputs, which are used if none are given.
             * Python code by name: ``"net.py:Net"``, ``"package.module:factory"``. The code is run.
-        inputs: a shape (tuple of ints), a shape with a dtype, which is a pair ``((2, 128), "int64")`` or a
-            :class:`costcore.Tensor`, a tensor or array, or a tuple, list or dict of these. An ONNX model declares the
-            shapes of its inputs; shapes by name replace them.
-            A list of integers is a shape, unless the signature or code of the model shows that it expects a list of
-            integers; ``Value([64, 64])`` always is one.
-            A size may be a name, ``("batch", 3, "height", "width")``, or a sum or product of names and integers,
-            ``"16*h"``: all dimensions and costs of the report are then formulas in these names, for
-            :meth:`Report.subs`. They are exact: about twenty captures determine them, captures at further sizes check
-            them.
+        inputs: one input of the model, or a tuple, list or dict of inputs. Each is one of these:
+
+            * a shape, ``(8, 3, 224, 224)``. A size may be a name, ``("batch", 3, "height", "width")``, or a sum or
+              product of names and integers, ``"16*h"``. All dimensions and costs of the report are then exact formulas
+              in these names, for :meth:`Report.subs`. The model is traced at about twenty sizes to find the formulas,
+              and at further sizes to check them.
+            * a shape with a dtype: ``((2, 128), "int64")`` or a :class:`costcore.Tensor`.
+            * a tensor or array.
+            * a :class:`costcore.Value`, which the model receives unchanged: ``Value([64, 64])`` is a list of two
+              integers. Without ``Value``, a list of integers is a shape, unless the signature or the code of the model
+              shows that the model expects integers.
+
+            An ONNX file declares the shapes of its inputs; a dict of shapes by input name replaces them.
         fma_1flop: count a fused multiply-add as one FLOP (True) or two (False).
         layout: ``"framework"`` or ``"free"``, see :class:`ComputationalCostHook`.
         tracebacks: store the location in the user's code of every call.
         record_api_calls: record module calls, and the function or symbol with which the code called each operator; see
             :class:`ComputationalCostHook`.
-        calculators: calculators (cost formulas) for this run only, by operator, class of modules, function or
-            ``torch.autograd.Function``; or a list of calculators that :func:`costcore.costs` decorates. See
-            :meth:`ComputationalCostHook.add_custom_cost_calculator`.
+        calculators: calculators (cost formulas) for this run only: a mapping from an operator, a class of modules, a
+            function or a ``torch.autograd.Function`` to its calculator, or a list of calculators decorated with
+            :func:`costcore.costs`. See :meth:`ComputationalCostHook.add_custom_cost_calculator`.
         progress: a function ``progress(items, description)`` that wraps the items of long loops, for a progress bar.
         strict: raise an error if the status of the report is not ``complete``.
-        ranges: the smallest and the largest value of names among the sizes, ``{"seq": (2, 8192)}``. Formulas are
-            checked at both.
-        attention: ``"all"`` counts all pairs of queries and keys; ``"computed"`` those that known masks allow: causal
-            ones, block masks, and boolean masks of which the values are known. A note says what share that is.
+        ranges: the smallest and the largest value of named sizes, ``{"seq": (2, 8192)}``. Formulas are checked at both.
+        attention: ``"all"`` counts every pair of a query and a key. ``"computed"`` counts only the pairs that the mask
+            allows, for causal masks, block masks and boolean masks with known values; a note reports their share.
         options: framework-specific options:
 
             * ``backward`` (bool, default False; PyTorch, Chainer): count the backward pass too.
@@ -150,33 +153,36 @@ def estimate(
               :attr:`Report.memory` and :meth:`Report.show_memory`.
             * ``optimizer`` (str or function, default: none; PyTorch): count a step of this optimizer too, after the
               backward pass: ``"sgd"``, ``"sgd_momentum"``, ``"adam"``, ``"adamw"``, or a function that takes the
-              parameters and returns a ``torch.optim.Optimizer``. On CUDA, PyTorch uses the ``foreach`` form
-              by default: add ``"_foreach"`` to the name.
-            * ``step`` (str, default ``"steady"``; PyTorch): ``"first"`` counts the step that makes the state of the
-              optimizer, ``"steady"`` any later one. ``"accumulated"`` counts the last of several micro-batches, which
-              begins with accumulated gradients. ``"unsynchronized"`` counts the same micro-batch, if no earlier
-              one reduced gradients across processes.
-            * ``loss`` (function, default: the sum of all floating-point outputs, which is not counted; PyTorch):
-              returns the loss from what the model returned.
-            * ``checkpoint`` (str, default: none; PyTorch): name of a class of modules, ``"BertLayer"``, whose outermost
-              ones run under ``torch.utils.checkpoint``, on a copy: they are recomputed in the backward pass. Or a path
-              with ``*``, ``"encoder.layer.*.output"``. ``"BertLayer(save=mm,attention)"`` keeps the results of these
-              operators, as selective checkpointing does.
-            * ``precision`` (str, default: none; PyTorch): ``"bfloat16"`` counts the model with weights and activations
-              in bfloat16, and an optimizer that keeps float32 copies of the weights, ``"pure_bfloat16"`` without these
-              copies; ``"autocast"`` counts the forward pass under autocast to bfloat16.
+              parameters and returns a ``torch.optim.Optimizer``. ``"adam_foreach"`` counts the ``foreach``
+              implementation, which PyTorch uses by default on CUDA; so for every name.
+            * ``step`` (str, default ``"steady"``; PyTorch): which training step is counted. ``"first"``: the step in
+              which the optimizer creates its state. ``"steady"``: any later step. ``"accumulated"``: the last
+              micro-batch of a step with gradient accumulation. ``"unsynchronized"``: the same, where ``fully_shard``
+              reduces gradients in this micro-batch only, as after ``set_requires_gradient_sync(False)``.
+            * ``loss`` (function; PyTorch): computes the loss from the output of the model. By default, the loss is the
+              sum of all floating-point outputs, and computing it is not counted.
+            * ``checkpoint`` (str, default: none; PyTorch): the modules to run under ``torch.utils.checkpoint``, which
+              the backward pass recomputes: the name of a class, ``"BertLayer"``, or a path with ``*``,
+              ``"encoder.layer.*.output"``. ``"BertLayer(save=mm,attention)"`` is selective checkpointing: the results
+              of these operators are kept. The model itself is not changed.
+            * ``precision`` (str, default: none; PyTorch): ``"bfloat16"``: weights and activations in bfloat16, and
+              float32 copies of the weights in the optimizer. ``"pure_bfloat16"``: without these copies.
+              ``"autocast"``: the forward pass under autocast to bfloat16.
             * ``mesh`` and ``plan`` (dict and function, default: none; PyTorch): count one process of a parallel run,
-              without a cluster: ``mesh={"dp": 8, "tp": 4}`` are the processes, ``plan(model, mesh)`` distributes a copy
+              without a cluster. ``mesh={"dp": 8, "tp": 4}`` has 32 processes. ``plan(model, mesh)`` distributes a copy
               of the model by ``parallelize_module``, ``fully_shard`` or ``DistributedDataParallel``. For a mesh of one
               dimension, ``plan`` can be the styles of ``parallelize_module``, or ``"fully_sharded"``. Pass the inputs
               of one process.
             * ``rank`` (int, default 0; PyTorch): which process of the mesh is counted; -1 is the last.
+            * ``device`` (``"cuda"``, default: none; PyTorch): let ``torch.cuda.is_available()`` and similar functions
+              tell the model that there is a GPU.
+            * ``nonzero`` (bool, default False; PyTorch): count the nonzero weights of each module; reads all weights.
             * ``dims`` (dict, default: none; ONNX): values of symbolic dimensions, ``{"batch": 8}``, or
               expressions, ``{"total": "past + new"}``.
             * ``shapes`` (dict, default: none; ONNX): shapes that cannot be inferred, by name of the value,
               ``{"h": ("batch", 8)}``.
-            * ``regroup`` (bool or names of patterns, default False; ONNX, PyTorch): count as one operator what an
-              exporter decomposed, or PyTorch implements in Python from other operators (``F.normalize``).
+            * ``regroup`` (bool or names of patterns, default False; ONNX, PyTorch): count several operators as one,
+              if an exporter decomposed it (ONNX) or PyTorch implements it in Python (``F.normalize``).
             * ``explain_regroup`` (bool or names of patterns, default False; ONNX): note which groups of
               nodes nearly match a pattern of ``regroup``, and why they do not.
             * ``check_shapes`` (bool, default False; ONNX): cross-check shapes with ``onnx.shape_inference``.
@@ -184,10 +190,12 @@ def estimate(
               profiler.
             * ``profiler_step`` (int, default: the one with the median time; traces): the step of the profiler that
               is counted, 6 for ``ProfilerStep#6``.
-            * ``graphs`` (path, default: none; traces): the trace with the capture of the CUDA or HIP graphs that this
-              trace replays.
-            * ``max_nodes`` (int, default 100,000; ONNX): maximum number of nodes that expanded functions, loops and
-              branches may add to those of the file.
+            * ``graphs`` (path, default: none; traces): the trace in which the CUDA or HIP graphs were captured, if
+              this trace only replays them.
+            * ``max_nodes`` (int, default 100,000; ONNX): the maximum number of nodes that the expansion of functions,
+              loops and branches may add to the nodes of the file.
+            * ``keep_qdq`` (bool, default False; ONNX): count QuantizeLinear and DequantizeLinear nodes one by one. By
+              default, the operators between them count as operators on quantized values, as runtimes run them.
 
     Raises:
         CostError: if the model is not supported, cannot be read, or fails on these inputs. With ``strict`` and a
@@ -254,7 +262,7 @@ def report_in_sizes(
     *,
     computes: bool = False,
 ) -> Report:
-    """Return a report in formulas of the names in the shapes of the inputs.
+    """Return a report whose costs are formulas in the named sizes of the inputs.
 
     Args:
         inputs: the inputs, with names in their shapes.
@@ -273,7 +281,7 @@ def report_in_sizes(
     from costcore.analyses.sizes.fitting import trace_in_sizes
 
     named = NamedInputs(inputs)
-    stated = checked_ranges(named.ranges, named.symbols) | checked_ranges(ranges or {}, named.symbols)
+    given_ranges = checked_ranges(named.ranges, named.symbols) | checked_ranges(ranges or {}, named.symbols)
     if custom.by_native:
         raise CostError(
             f"calculators of the form calculator(function, inputs) cannot compute with names such as "
@@ -289,7 +297,7 @@ def report_in_sizes(
             )
         return trace
 
-    limits = limits_of(named, stated, LAST_COMPUTED if computes else LAST)
+    limits = limits_of(named, given_ranges, LAST_COMPUTED if computes else LAST)
     with collector_off():  # the runs at all sizes are kept, and would be scanned again and again
         return Report(trace_in_sizes(named, captured, Pricer(custom.table(), layout), limits))
 
@@ -512,9 +520,9 @@ def estimate_ranks(
 
 
 def model_of(model: Any, *, is_step: bool = False) -> Any:
-    """Return the model named by a target; any other model as it is.
+    """Load the model that a target names; return any other model unchanged.
 
-    A model of a library comes in evaluation mode, for a training step in train mode.
+    Library models are in evaluation mode, or in train mode with ``is_step``.
 
     Raises:
         CostError: if the code of the target cannot be found or fails, or its result is not a model.
@@ -533,7 +541,7 @@ def finetuned(
     kind: str = "lora",
     base: str | None = None,
 ) -> Any:
-    """Return a model with adapters of low rank on its linear layers, which alone are trained.
+    """Return a model with low-rank adapters on its linear layers; only the adapters are trained.
 
     ::
 
@@ -544,10 +552,10 @@ def finetuned(
     Args:
         model: a ``torch.nn.Module``.
         rank: the rank of the adapters.
-        targets: names of linear layers that get one, or patterns, ``["q_proj", "v_proj"]``; default: all but the last
-            one of the model, which makes its outputs.
+        targets: names or patterns of the linear layers that get an adapter, ``["q_proj", "v_proj"]``; default: all but
+            the last linear layer, which computes the outputs.
         kind: ``"lora"``, or ``"dora"``, which also learns the norm of every row of the weight.
-        base: ``"nf4"`` stores the weights of these layers in 4 bits (QLoRA); default: as they are.
+        base: ``"nf4"`` stores the weights of these layers in 4 bits (QLoRA); default: unchanged.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
@@ -583,16 +591,17 @@ MAX_NAMES = 10
 
 
 def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
-    """Return the model named by ``target``: the path of a model file, or the result of ``module:factory``.
+    """Load the model that ``target`` names.
 
-    A model of a library, ``timm:resnet50``, is made without weights. Otherwise ``module`` is ``package.module`` or
-    ``file.py``. ``factory`` is a function or class, or a model. The code of the module and of the factory is run. A
-    function that needs arguments is itself the model if a frontend counts functions, such as that of JAX.
+    * The path of a model file is returned unchanged: frontends read files themselves.
+    * ``timm:resnet50`` makes a library model without weights.
+    * ``module:factory`` imports ``module``, which is ``package.module`` or ``file.py``, and calls ``factory``, a
+      function or class. If ``factory`` is a model, it is returned. So is a function that needs arguments if a frontend
+      counts functions, as the JAX frontend does.
 
     Args:
-        target: the path, or module and factory, perhaps with arguments, ``net.py:make(width=0.5)``.
-        arguments: the arguments of the factory; default: those in the target. Without any, a target that is a
-            model itself is returned as it is.
+        target: the target, optionally with arguments, ``net.py:make(width=0.5)``.
+        arguments: the arguments of the factory; default: the arguments in the target.
 
     Raises:
         ValueError: if ``target`` has another form.
@@ -639,6 +648,7 @@ def _made(target: str, make: Callable[[], Any]) -> Any:
     try:
         return run_user_code(f"{target} failed", make)
     except CostError as error:
+        # The code may have failed for lack of a GPU: a frontend may be able to run it without one.
         for name in loaded():
             without_gpu = ability(specs()[name], "without_gpu")
             attempt = None if without_gpu is None else without_gpu(error.__cause__)
@@ -686,8 +696,7 @@ def _without_name(target: str) -> str:
 def _is_model_itself(function: Any) -> bool:
     try:
         inspect.signature(function).bind()
-    except TypeError:  # it needs arguments
-        # JAX counts functions.
+    except TypeError:  # it needs arguments; the JAX frontend counts functions
         return not inspect.isclass(function) and is_supported(function)
     except ValueError:  # no signature
         pass
@@ -696,7 +705,7 @@ def _is_model_itself(function: Any) -> bool:
 
 def _check_readable(source: str) -> None:
     if source.endswith(".py"):
-        if exists(source) and not is_file(source):  # Python would wait for a pipe
+        if exists(source) and not is_file(source):  # importing a named pipe would block
             raise FileError(f"{source} cannot be read: it is not a file")
         read_file(source)
 

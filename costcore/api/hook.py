@@ -67,10 +67,10 @@ class ComputationalCostHook(OfReport):
         record_api_calls: record the function or symbol by which code calls operators (``torch.nn.functional.relu``,
             ``operator.add``), and every module call, as some counting conventions need; PyTorch only.
         frontends: names of the frontends to use, ``["pytorch"]``. Default: all with an imported framework.
-        measure_time: True measures the time of every call, if the framework runs calls one by one: by the clock of
-            the host or, on an accelerator, by events on its stream (PyTorch). ``"cpu_time"`` measures CPU time of the
-            thread, which other programs do not lengthen, but which lacks the time of other threads. Either time is
-            reported as ``seconds``, and in the last columns of ``show_layers``.
+        measure_time: True measures the wall-clock time of every call or, on an accelerator, the time between two events
+            on its stream (PyTorch). ``"cpu_time"`` measures the CPU time of the calling thread: other programs do not
+            disturb it, but it leaves out work in other threads. Reports have the time as ``seconds``, and
+            ``show_layers`` in its last columns. Frameworks that do not run calls one by one have no such times.
         strict: raise an error at the end of the block if the status of the report is not ``complete``. The report
             stays available.
         memory: record when memory is allocated and freed (PyTorch, Chainer): :attr:`Report.memory`,
@@ -141,9 +141,9 @@ class ComputationalCostHook(OfReport):
         self._report = None
 
     def watch(self, *values: Any) -> None:
-        """Count memory allocated before the block, even if no operator reads it.
+        """Count the memory of values that existed before the ``with`` block, even if no operator reads them.
 
-        Without it, memory allocated before the block counts only if an operator reads or writes it.
+        Without ``watch``, such memory counts only if an operator reads or writes it.
 
         Args:
             values: models, optimizers and tensors, or lists, tuples and dicts of these.
@@ -217,7 +217,7 @@ class ComputationalCostHook(OfReport):
                 self._interrupts.release()
         if error_type is None:
             if not self._recorder.calls:
-                self._say_what_is_not_recorded()
+                self._warn_unrecorded()
             warn_about(self.report, self._custom, strict=self._strict)
 
     def _end(
@@ -225,7 +225,8 @@ class ComputationalCostHook(OfReport):
     ) -> None:
         stack, self._stack, self._report = self._stack, None, None
         if stack is None:
-            # Another thread has left this hook already. A short capture restores the state of this thread.
+            # Another thread left this hook, and removed the modes of frameworks from its own stack only. Entering and
+            # leaving a capture removes them from the stack of this thread.
             self._capture(Recorder()).close()
         else:
             stack.__exit__(error_type, error, traceback)
@@ -235,7 +236,7 @@ class ComputationalCostHook(OfReport):
                     "leave it in the thread whose calls it counts. The report has what ran there until now."
                 )
 
-    def _say_what_is_not_recorded(self) -> None:
+    def _warn_unrecorded(self) -> None:
         for name in loaded() if self._names is None else self._names:
             if specs()[name].unhooked:
                 self._recorder.notes.append(_unhooked(name))
@@ -382,12 +383,12 @@ def _costs(recorder: Recorder, calls: Sequence[Call], custom: CustomCalculators,
 
 
 def _patterns(calls: Sequence[Call], custom: CustomCalculators) -> dict[int, Pattern]:
-    stating = {name: calculator for name, calculator in custom.by_layer.items() if hasattr(calculator, "pattern")}
-    if not stating:
+    marked = {name: calculator for name, calculator in custom.by_layer.items() if hasattr(calculator, "pattern")}
+    if not marked:
         return {}
     from costcore.analyses.fusion.traffic import stated_pattern
 
-    found = ((i, call.layer, stating.get(call.operator) or stating.get(call.layer.op)) for i, call in enumerate(calls))
+    found = ((i, call.layer, marked.get(call.operator) or marked.get(call.layer.op)) for i, call in enumerate(calls))
     return {i: stated_pattern(calculator, layer) for i, layer, calculator in found if calculator is not None}
 
 
@@ -396,7 +397,7 @@ def warn_about(
 ) -> None:
     """Warn about uncounted calls, assumed branches, and unused calculators of custom operators.
 
-    There is one warning per reason for uncounted calls, and per line of code with such a branch.
+    Uncounted calls with the same reason share a warning, and so do assumed branches in the same line of code.
 
     Raises:
         PartialReportError: if a call is not counted and ``strict`` is True.
@@ -476,7 +477,7 @@ _EXPRESSION = re.compile(r"[\s\w+*/()-]*[^\W\d][\s\w+*/()-]*")
 """A size with names in it, such as ``past + new``."""
 
 _NUMBER = re.compile(r"(\d+)([km]?)", re.IGNORECASE)
-"""A size: a number, with ``k`` in units of 1,024 and with ``m`` of 1,048,576, as sequence lengths are written."""
+"""An integer; the suffix ``k`` multiplies it by 1,024, ``m`` by 1,048,576, as in sequence lengths (``8k``)."""
 
 
 def parse_inputs(texts: Sequence[str]) -> Any:

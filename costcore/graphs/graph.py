@@ -51,12 +51,12 @@ class GraphValue:
         dtype: a key of :data:`costcore.ir.BITS`.
         name: its name in the file.
         is_stored: whether the file stores it: a weight or a constant.
-        data: its elements in order, if it is a small constant; None for any other.
+        data: its elements in order, if it is a small constant; otherwise None.
         identity: its operand id; 0 until it is recorded.
         is_parameter: whether it is a learned parameter: a call reads it as a weight or bias, or the reader set it.
         is_state: whether a call reads it as a state, such as running statistics.
         base: the value it is a view of; None for a value with its own memory.
-        beside: further values that its rows may read, such as its scale.
+        beside: further values that rows of its readers may need, such as its scale.
     """
 
     shape: tuple[Dim, ...]
@@ -92,14 +92,14 @@ class GraphValue:
 
     @property
     def signature(self) -> tuple[Hashable, ...]:
-        """All of it that a row may read."""
+        """The properties that a row may read, as a key."""
         base = self.base
         owner = self if base is None else base
         own = (self.shape, self.dtype, self.data, owner.is_stored, owner.is_parameter, owner.is_state, base is None)
         return (*own, *[value and value.signature for value in self.beside]) if self.beside else own
 
     def viewed(self, *shape: Dim) -> GraphValue:
-        """Return the same value with other axes, as a formula names them: ``[N, H, W, C]`` as ``[N, C, H, W]``."""
+        """Return the same value with the axes of a formula, such as ``[N, C, H, W]`` for ``[N, H, W, C]``."""
         return GraphValue(shape, self.dtype, self.name, self.is_stored, self.data, base=self.base or self)
 
     def permuted(self, *axes: int) -> GraphValue:
@@ -161,7 +161,7 @@ def values_and_settings(args: Mapping[str, Any]) -> tuple[list[GraphValue], tupl
 
 
 def in_order(before: Sequence[Collection[int]], describe: Callable[[int], str]) -> Sequence[int]:
-    """Return the positions of nodes in an execution order; in their own order if that is one.
+    """Return the positions of nodes in an execution order: the order of the file if it is possible.
 
     Args:
         before: the positions of the nodes that each reads from, each once.
@@ -334,7 +334,7 @@ class Stored(Protocol):
 
     @property
     def is_state(self) -> bool:
-        """Whether the model holds it without learning it, as running statistics."""
+        """Whether it is a state that is not learned, such as running statistics."""
 
 
 S = TypeVar("S", bound=Stored)
@@ -457,8 +457,8 @@ class Choice(Generic[K]):
 
     Attributes:
         counted: its name.
-        flops: FLOPs of each branch by name, of calls with formulas.
-        uncounted: calls without a formula in the other branches; the report lists them too.
+        flops: FLOPs of each branch by name, without calls that have no formula.
+        uncounted: calls without a formula in the other branches; the report lists them, too.
     """
 
     counted: K
@@ -613,7 +613,7 @@ class OpenSizes:
                     self._known.setdefault("".join(c if c.isalnum() else "_" for c in name(label, i)), bound[i])
             found[position] = bound
         for position, (label, sizes) in enumerate(inputs):
-            if position not in found:  # after the others: a size may have the name of one that was given
+            if position not in found:  # after the given shapes: an open size may have a name that they set
                 found[position] = tuple(self(name(label, i)) if s is None else s for i, s in enumerate(sizes))
         return [found[position] for position in range(len(inputs))]
 
@@ -633,7 +633,7 @@ class OpenSizes:
 
 
 def broadcast(*shapes: Sequence[Dim]) -> Shape:
-    """Return the broadcast shape; if several sizes are not 1, the first number, or else the first, without a check."""
+    """Return the broadcast shape. Of several sizes other than 1, take the first number, else the first; no check."""
     rank = max(map(len, shapes), default=0)
     padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     found = []
@@ -724,7 +724,7 @@ def gathered(x: Sequence[Dim], indices: Sequence[Dim], axis: int = 0, batch_dims
 
 
 LARGE = 2**31 - 1
-"""A bound of a slice from here on means the end of the axis."""
+"""A slice bound of at least this value means the end of the axis."""
 
 
 def sliced(size: Dim, begin: Dim | None, end: Dim | None, step: int = 1) -> Dim:

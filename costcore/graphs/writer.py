@@ -113,11 +113,11 @@ class GraphWriter(ABC, Generic[V, S]):
             kind: its operator as the format names it.
             native: full name of the operator, as rows name it.
             name: its key, see :meth:`nodes_key`.
-            translation: its layer, and the values that this reads and produces.
-            place: where its graph runs.
+            translation: its layer, and the values that are operands and outputs of the layer.
+            place: the loop context of its graph.
             module: path of the module around it.
-            where: where it is in the file.
-            uncounted: why it cannot be counted, if so.
+            where: its location in the file.
+            uncounted: why it cannot be counted; None if it can.
             inputs: all values that it reads.
             outputs: all values that it produces.
             scratch: bytes of each buffer that the runtime takes for it while it runs.
@@ -200,8 +200,8 @@ class GraphWriter(ABC, Generic[V, S]):
         """Restore the counted branch, and record the memory of the others.
 
         Args:
-            first: id at which the choice begins.
-            label: the choice in tables.
+            first: the first operand id of the choice.
+            label: the name of the choice in tables.
             choice: the counted branch.
             branches: the removed section of each branch.
             returned: the results of each branch.
@@ -286,7 +286,7 @@ class DataflowLog(ABC, Generic[V]):
         """Return whether a value is computed, and has memory of its own."""
 
     def can_be_continued(self, value: V) -> bool:
-        """Return whether another value may take over the memory of a value."""
+        """Return whether a value inside a loop may take over the memory of this value."""
         return self.own_memory(value)
 
     def made(self, outputs: Sequence[V | None], results: frozenset[int] | tuple[int, ...]) -> list[V]:
@@ -316,7 +316,7 @@ class DataflowLog(ABC, Generic[V]):
             self.further(call, reads, made, scratch)
 
     def further(self, call: Call, reads: tuple[int, ...], made: Iterable[V], scratch: Iterable[Dim]) -> None:
-        """Record what a call reads and makes beyond the operands of its layer, of which there is something.
+        """Record reads and results beyond the operands of a layer, for a call that has some.
 
         Args:
             call: the call.
@@ -402,7 +402,7 @@ class DataflowLog(ABC, Generic[V]):
         Args:
             first: id at which it begins.
             label: the graph in tables.
-            inner: values of the graph that are needed to the end; the results take over the first of them.
+            inner: values of the graph that are needed until its end; the results take over the memory of the first.
             found: the results.
         """
         end = self.new_id()
@@ -477,7 +477,7 @@ class ValueLog(DataflowLog[GraphValue]):
 
 
 class _Plan(NamedTuple):
-    """How to record a node like one that was recorded: positions among its operands, results and values beside them.
+    """How to record a node, computed once for equal nodes. Values are positions among those that the node names.
 
     Attributes:
         layer: its layer.
@@ -529,7 +529,7 @@ def _planned(
 
 
 _UNSTATED = Call(Layer(""), "")[14:]
-"""What a call has after ``where``."""
+"""The default values of the fields of a call after ``where``."""
 
 
 class GraphRecording(GraphWriter[GraphValue, GraphValue]):
@@ -539,8 +539,8 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         recorder: receives the calls.
         frontend: name of the frontend; its rows, and rows of plug-ins, map the operators.
         trips: the number of runs of data-dependent loops; None for a symbol for each.
-        learned_by: types of operators with learned parameters among their stored operands of several real numbers; the
-            operands of layers are learned by their position.
+        learned_by: types of operators whose stored operands are learned parameters if they have several real numbers.
+            For all other operators, the row says which operands are learned.
 
     Raises:
         ValueError: if ``trips`` is not an integer of 0 or more.
@@ -565,8 +565,8 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
 
         Args:
             node: the node.
-            place: where its graph runs.
-            where: where it is in the file, for calls that are not counted; may be a function that returns it.
+            place: the loop context of its graph.
+            where: its location in the file, for calls that are not counted; or a function that returns the location.
 
         Raises:
             CostError: if the graphs expand to more nodes than are recorded.
@@ -714,7 +714,7 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
             n_read,
             settings,
             tuple([value.signature for value in values]),
-            # which of them are the same value
+            # equal nodes have the same values in the same positions
             tuple(map(owners.index, owners)) if len({*owners}) < len(owners) else (),
         )
         try:
@@ -726,7 +726,7 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
             stored = [i for i in range(n_read) if owners[i].is_stored]
             translation = self._translate(node, arguments, are_stored=0 < len(stored) == n_read)
             is_known = {*map(id, owners)}.issuperset(id(v.base or v) for v in (*translation[1], *translation[2]))
-            if not is_known:  # a row made an operand itself
+            if not is_known:  # a row made an operand that is no value of the node
                 key = None
                 more = [v for v in (*translation.inputs, *translation.outputs) if (v.base or v) not in owners]
                 values += more
@@ -740,7 +740,7 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         known = self._options.get(id(options))
         if known is None:
             key = tuple([(name, tuple(each) if isinstance(each, list) else each) for name, each in options.items()])
-            known = self._options[id(options)] = options, key  # while it is kept, no other mapping has its id
+            known = self._options[id(options)] = options, key  # keeping the mapping keeps its id valid
         return known[1]
 
     def _translate(self, node: GraphNode, arguments: Mapping[str, Any], are_stored: bool) -> Translation:

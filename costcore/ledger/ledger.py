@@ -98,7 +98,7 @@ class Ledger:
 
     @cached_property
     def position(self) -> Mapping[str, int]:
-        """The position of each counted call among them, by its name."""
+        """The position of each counted call in :attr:`calls`, by name."""
         return {call.name: i for i, (call, _) in enumerate(self.counted)}
 
     def cached(self, key: Hashable, compute: Callable[[], Any]) -> Any:
@@ -181,7 +181,7 @@ def _amounts(call: Call, cost: Cost, fma_1flop: bool) -> dict[str, Any]:
 
 
 def multiplied(amount: Dim, times: Dim) -> Dim:
-    """Return the product; fast for 1, the most frequent number, which sympy does not treat specially."""
+    """Return the product. The frequent case of one execution is fast, because sympy would multiply by 1."""
     return amount if type(times) is int and times == 1 else amount * times
 
 
@@ -205,7 +205,7 @@ def _entry(call: Call, cost: Cost, amounts: Mapping[str, Any]) -> dict[str, Any]
 
 
 def nodes_by_call(trace: Trace) -> dict[str, dict[str, list[str]]]:
-    """Return ``nodes`` and ``outputs`` by name of the call: the names of its graph nodes, and of their outputs."""
+    """Return for each call, by name, its ``nodes`` (names of graph nodes) and ``outputs`` (names of their outputs)."""
     return {
         trace.records[i].call.name: {"nodes": list(names), "outputs": list(outputs)}
         for i, (names, outputs) in trace.run.nodes.items()
@@ -484,8 +484,8 @@ class MemoryData:
 
 # Arithmetic intensity: FLOPs per byte read and written.
 #
-# A multiply-add is two FLOPs here, whatever a report counts: peaks of devices count it so, and an intensity is a place
-# on a roofline. A report under another convention has the amounts of that convention.
+# A multiply-add is two FLOPs here even if a report counts one, because peaks of devices count two, and intensities are
+# compared with them in a roofline. Reports under the convention of another tool keep the numbers of that tool.
 
 
 MULTIPLY_ADD = "a multiply-add is two FLOPs"
@@ -519,7 +519,7 @@ def check_top(top: object) -> int | None:
     """Check that ``top`` is None or a number of rows, and return it.
 
     Raises:
-        TypeError: if it is neither.
+        TypeError: if it is not None and not an integer.
         ValueError: if it is less than 1.
     """
     if top is None:
@@ -535,7 +535,7 @@ def check_depth(depth: object) -> None:
     """Check that ``depth`` is None or a number of levels.
 
     Raises:
-        TypeError: if it is neither.
+        TypeError: if it is not None and not an integer.
         ValueError: if it is negative.
     """
     if depth is not None and (not isinstance(depth, int) or isinstance(depth, bool)):
@@ -667,10 +667,10 @@ def call_site(where: str) -> str:
 
 
 def mode_of(trace: Trace) -> str:
-    """Return the mode in which batch norms and dropouts of the forward pass ran; empty if there are none.
+    """Return the mode in which batch norms and dropouts of the forward pass ran; empty if the model has neither.
 
-    A model with some in train mode is in train mode. Layers without a difference do not count: batch norms without
-    running statistics, and dropouts with rate 0.
+    If any of them ran in train mode, the model did. Batch norms without running statistics, and dropouts with rate 0,
+    do not count: they compute the same in both modes.
     """
     forward = (call.layer for call in trace.calls if call.phase == "forward" and "training" in call.layer.attrs)
     found = {bool(layer.attrs["training"]) for layer in forward if "mean" in layer or layer.attrs.get("rate")}

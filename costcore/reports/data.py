@@ -199,7 +199,7 @@ class ReportData:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The names of the symbolic dimensions, in the order of a fitted run's inputs first."""
+        """The names of the symbolic dimensions: names in the inputs in their order, then others alphabetically."""
         from costcore.counting import symbols_in
 
         names = sorted(symbol.name for symbol in symbols_in(self._trace))
@@ -234,7 +234,7 @@ class ReportData:
             columns: as for :meth:`formula`.
 
         Raises:
-            ValueError: if there is no column, or another one.
+            ValueError: if no column is given, or there is no column of a name.
             CostError: if a formula has no fast function.
         """
         formulas: Formulas = self.analysis("sizes", columns=columns)
@@ -423,8 +423,8 @@ def check_parts(parts: Sequence[str], depth: int | None) -> None:
     """Check the arguments for the rows of a table.
 
     Raises:
-        TypeError: if there are none, or if one is not a string.
-        ValueError: if one is unknown, cannot be joined with others, or has no depth.
+        TypeError: if ``parts`` is empty or contains anything but strings.
+        ValueError: if a part is unknown or cannot be joined with others, or if ``depth`` is given without modules.
     """
     if not parts or not all(isinstance(part, str) for part in parts):
         raise TypeError(f"expected what the rows are, of {', '.join(PARTS)} (got {parts!r})")
@@ -443,7 +443,8 @@ def rows_by(ledger: Ledger, keys: Sequence[str], depth: int | None = None) -> li
     Args:
         ledger: the ledger of the report.
         keys: the keys of the groups.
-        depth: the number of names of a module; deeper ones are part of it. None for all.
+        depth: cut module paths after this number of names, so that deeper modules count for the cut path; None: keep
+            paths.
     """
     groups = ledger.groups(*keys)
     if depth is None:

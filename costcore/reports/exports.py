@@ -200,7 +200,7 @@ def complete(report: ReportData) -> dict[str, Any]:
 
 
 def to_data(report: ReportData, columns: Sequence[str | Quantity] = (), indent: int | None = None) -> str:
-    """Return the report as JSON text, ``indent`` spaces per level; ``columns`` is ignored, as the data implies them."""
+    """Return the report as JSON text with ``indent`` spaces per level. It has all data, so ``columns`` adds nothing."""
     from costcore.reports.json import to_json
 
     return to_json(complete(report), None, indent)

@@ -268,7 +268,7 @@ def entry(make: Callable[..., Any], /, **fields: Form | Field) -> Form:
     """Return the form of an object with fields, in the order in which they are written.
 
     Args:
-        make: builds it from its fields, which are passed by the (last) names of the attributes.
+        make: builds the value from its fields, passed by attribute name (of ``call.native``, by ``native``).
         fields: the fields by key, at least two.
     """
     all_fields = {key: each if isinstance(each, Field) else Field(each) for key, each in fields.items()}
@@ -519,7 +519,7 @@ SCHEMA = "costcore.report/1"
 """Name and version of the format."""
 
 FOUND_BY_FRONTENDS = (Uncounted.NO_SHAPES, Uncounted.OTHER_THREADS)
-"""The reasons of a frontend, not of a calculator, to leave a call uncounted; the call itself carries them."""
+"""Reasons for uncounted calls that come from the frontend, not from a calculator; files store them with the call."""
 
 
 def _declared(ids: tuple[int, ...], where: str, decoder: Decoder) -> tuple[int, ...]:

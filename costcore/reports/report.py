@@ -115,8 +115,8 @@ class ReportFiles(ReportData):
         Args:
             target: a path, which is replaced atomically, or a stream.
             title: heading of the page; default: the type of the model.
-            columns: quantities that its table shows besides its own, ``["fused_mrw", "bound_seconds@l4"]``; exact ones
-                that add up are metrics of its charts.
+            columns: further quantities for its table, ``["fused_mrw", "bound_seconds@l4"]``. Charts can also show those
+                that are exact and add up.
 
         Raises:
             ValueError: if there is no quantity of a name.
@@ -195,8 +195,9 @@ class Report(ReportFiles, Result):
         Args:
             ost: the stream to write to; default: standard output at the time of the call.
             mode: ``csv``, ``md``, ``table``, ``color`` (a table, in color if the stream is a terminal and rich is
-                installed), or a mode registered by a plug-in. Default: a table in a terminal, HTML in a notebook; in
-                any other stream CSV of :meth:`show_report` and :meth:`show_summary_report`, else a table.
+                installed), or a mode registered by a plug-in. Default: a table in a terminal and HTML in a notebook. In
+                any other stream, :meth:`show_report` and :meth:`show_summary_report` write CSV, and the other methods a
+                table.
             unit: None, ``K``, ``M``, ``G``, ``T``, ``auto`` (one prefix per cell) or ``autoaligned`` (one per column).
                 FLOPs are scaled by powers of 1000, bytes by powers of 1024.
             columns: names of the columns to show; see :class:`ReportColumns`.
@@ -231,7 +232,7 @@ class Report(ReportFiles, Result):
     ) -> None:
         """Write a table of :meth:`by` and the total, the keys first; other arguments as for :meth:`show_report`.
 
-        ``depth`` is the maximum number of names in the path of a module; deeper modules are part of it.
+        ``depth`` cuts module paths after this number of names; the calls of deeper modules count for the cut path.
         """
         if depth is not None:
             check_parts(keys, depth)
@@ -244,9 +245,9 @@ class Report(ReportFiles, Result):
     def show_layers(self, top: int | None, columns: Sequence[str] | None = None, sort: str | None = None) -> Table:
         """Write a table with one row per counted call in torchstat's format; arguments as for :meth:`show_report`.
 
-        ``madd`` is FLOPs with a fused multiply-add counted as two, ``flops_fma1`` FLOPs with a fused multiply-add
-        counted as one; under another convention, both are its count. ``memory`` is the size of the outputs in bytes, 0
-        for views. If time was measured, the default columns include it.
+        ``madd`` are FLOPs with a fused multiply-add counted as two, ``flops_fma1`` with one. Under the convention of
+        another tool, both are the number of that tool. ``memory`` is the size of the outputs in bytes, 0 for views. If
+        time was measured, the default columns include it.
         """
         measured = ("seconds", "seconds%") if "seconds" in self.ledger.total else ()
         doubled = ("madd",) if self.trace.run.unit != FLOPS else ()  # conventions count a multiply-add in one way
@@ -267,12 +268,12 @@ class Report(ReportFiles, Result):
         """Write a table of :meth:`tree`, the whole model first; arguments as for :meth:`show_report`.
 
         ``depth`` is the number of levels below the model to show; deeper modules are part of the sums of their
-        parents. ``sort`` and ``top`` apply to the children of each module. Without ``module`` among the columns, it
-        precedes them.
+        parents. ``sort`` and ``top`` apply to the children of each module. ``module`` is always the first column,
+        unless ``columns`` contains it elsewhere.
 
         Three or more equal modules in a row are one row with their sums, ``0 … 11 ×12``, except with ``fold=False``.
-        Default columns are left out if they are zero or empty everywhere. CSV has all rows and columns. The lines below
-        the default columns have the parameters, and the memory of weights and activations.
+        Default columns are left out if they are zero or empty everywhere. CSV has all rows and columns. With the
+        default columns, lines below the table state the parameters, and the memory of weights and activations.
         """
         builder = TableBuilder(self.ledger, TREE, columns if "module" in columns else ("module", *columns), sort)
         tree, is_text = self.tree(), mode != "csv"
@@ -299,8 +300,8 @@ class Report(ReportFiles, Result):
             report.table("tree", depth=2).to_html("modules.html")
             report.table("run", columns=["macs", "arena"]).to_dict()
 
-        It prints, and notebooks show it; it has ``to_csv``, ``to_markdown``, ``to_html``, ``to_json``, ``to_pandas``
-        and ``save``. Of a quantity that only the whole run has, rows are empty and the total has the value.
+        ``print`` and notebooks show the table; it has ``to_csv``, ``to_markdown``, ``to_html``, ``to_json``,
+        ``to_pandas`` and ``save``. A quantity that exists only for the whole run appears only in the total.
 
         Args:
             parts: what the rows are: ``call``, groups by one or several of ``type``, ``op``, ``module``, ``phase``,
@@ -358,8 +359,8 @@ class Report(ReportFiles, Result):
             fusion: ``none`` (every call reads and writes its tensors), ``pointwise`` (loops of element-wise calls and
                 reductions are one kernel) or ``compiler`` (element-wise calls also join the product before them).
             cores: number of cores of a CPU that compute; default: all.
-            tf32: operators whose float32 products may be rounded to TF32, of ``conv`` and ``matmul`` (all other
-                products). Default: what frameworks do, ``{"conv"}`` in PyTorch and both in others.
+            tf32: which float32 products may run in TF32: ``conv``, ``matmul`` (all other products), or both. Default:
+                the default of the framework, ``{"conv"}`` in PyTorch and both in others.
             links: the links between processes, for :attr:`TimeReport.communication_seconds`: a name of
                 ``costcore/analyses/devices/links.toml``, such as ``"nvlink4"``, or
                 ``{"gbs": 25, "latency_us": 5}``; for a mesh, a dict of these by dimension,
@@ -389,7 +390,7 @@ class Report(ReportFiles, Result):
                 OpenVINO).
 
         Raises:
-            TypeError: if it is neither.
+            TypeError: if ``profile`` is neither a report nor a path.
             CostError: if it has no times or cannot be read, or no call matches.
         """
         from costcore.analyses.measured.join import run_with
@@ -412,8 +413,8 @@ class Report(ReportFiles, Result):
 
         Args:
             profile: the source of the times, as for :meth:`with_profile`. Default: this report, if it is of a trace.
-            device: the device of the bounds, as for :meth:`time`. Default: the device that the trace names, if there is
-                a file of it.
+            device: the device of the bounds, as for :meth:`time`. Default: the device that the trace names, if costcore
+                knows it.
             bound: ``least`` or ``observed``, as for :meth:`time`.
 
         Raises:
@@ -459,9 +460,9 @@ class Report(ReportFiles, Result):
         target: str | PathLike[str] | None = None,
         **options: Any,
     ) -> Picture:
-        """Return a picture of this report as the rows that it shows, and write it to ``target`` if given.
+        """Return a picture of this report, and write it to ``target`` if given.
 
-        A notebook displays the picture, which needs matplotlib. The rows, a list of tuples, do not. ::
+        The picture is a list of tuples, the rows that it shows. Notebooks display it with matplotlib. ::
 
             report.plot()                                          # bars: FLOPs by operator
             report.plot("modules", column="mrw", target="modules.svg")

@@ -366,13 +366,13 @@ class LargestBatch(Result):
 
     Attributes:
         batch: the number of samples.
-        peak: the peak of a run with this batch in bytes, captured; if it is 0, of the smallest batch that runs.
-        next_peak: the peak with one more sample, which does not fit, captured; None if it cannot run.
+        peak: the captured peak of a run with this batch in bytes; if no batch fits, of the smallest batch that runs.
+        next_peak: the captured peak with one more sample, which does not fit; None if it cannot run.
         limit: the terms of the limit.
         memory: the memory of the run with this peak.
         table: the peak by batch: powers of two, the largest batch, the next one, and all other captured ones.
-        of_batch: the peak of every batch of at least two samples, if ``is_closed_form``: lines of first batch, bytes,
-            and bytes per further sample. One sample can run differently.
+        of_batch: the peak as a piecewise linear function of the batch, from two samples on, if ``is_closed_form``: for
+            each line its first batch, the bytes there, and the bytes per further sample.
         is_closed_form: whether all captured peaks equal ``of_batch``. If not, every peak in the table was captured.
         notes: assumptions, and how the batch was found without a closed form.
     """
@@ -428,7 +428,7 @@ class LargestBatch(Result):
 
     @property
     def needed(self) -> int:
-        """The memory that the run with this peak needs, with all other terms of the limit."""
+        """The memory that this peak needs in total, with context, workspace and fragmentation."""
         return self.limit.needed(self.peak)
 
     @property
@@ -508,10 +508,11 @@ def find_largest(captures: Captures, limit: Limit) -> LargestBatch:
 
 
 def _envelope(first: Memory, second: Memory) -> tuple[Envelope, str]:
+    # The peak by batch, extrapolated from the memory of two batches, and why it is not exact.
     why = difference(first.ledger, second.ledger)
     if not why:
         return envelope_of(first.ledger, second.ledger, FIRST), ""
-    # The ledgers differ in more than sizes: a line through both peaks only guides the search.
+    # The two runs differ in more than sizes: a line through both peaks only guides the search.
     per_sample = max(second.peak - first.peak, 0)
     return Envelope([(first.peak - FIRST * per_sample, per_sample)]), why
 

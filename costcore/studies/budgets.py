@@ -185,7 +185,7 @@ class _Costs:
 
 
 def _total(limited: Quantity, ledger: Ledger) -> Any:
-    # Those of a model are also the ones that no counted call reads.
+    # A limit on ``n_params`` of the whole model includes parameters that no counted call reads.
     return (quantity("n_params_model") if limited.name == "n_params" else limited).total(ledger)
 
 
@@ -601,7 +601,7 @@ COLUMNS = [
 
 
 class Violations(Result, list[Violation]):
-    """The violations of a budget in the order of its limits, as :func:`costcore.check` returns them; none if empty."""
+    """The violations of a budget in the order of its limits, as :func:`costcore.check` returns them; may be empty."""
 
     def __repr__(self) -> str:
         return f"<Violations: {[*map(str, self)]}>"

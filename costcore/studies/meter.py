@@ -347,7 +347,7 @@ class MFUMeter(Readings):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave the time and the passes inside the context out: validation, checkpoints, anything but training."""
+        """Context manager: do not count time and passes inside, such as validation and the saving of checkpoints."""
         before, self._is_ignoring = self._is_ignoring, True
         try:
             with self._log.stopped():

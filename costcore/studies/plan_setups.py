@@ -346,7 +346,8 @@ def _divisors(number: int) -> list[int]:
 DEPTHS = (3, 4)
 """The numbers of blocks of two captures; figures of more blocks follow linearly.
 
-With three, one block has neighbors on both sides: sharded copies prefetch the parameters of the next one.
+Fewer than three do not suffice: sharded blocks prefetch the parameters of the next block, so that a block between two
+others needs other memory than the first or the last one.
 """
 
 
@@ -398,8 +399,9 @@ class RankCosts(NamedTuple):
         state: bytes of optimizer state.
         step_bytes: bytes that a step of the optimizer needs in addition.
         linear: the number of weights of linear layers in blocks, after gathering.
-        ends: figures of the parameters that only one of :data:`ENDS` uses, by end and figure: their ``number``, and the
-            bytes of ``weights``, ``gradients`` and ``state``.
+        ends: the parameters of embedding and head (:data:`ENDS`), which other stages of a pipeline lack: their
+            ``number``, and the bytes of ``weights``, ``gradients`` and ``state``, by end and figure. Tied weights are
+            left out.
     """
 
     peaks: Mapping[tuple[str, str], float]
@@ -428,7 +430,7 @@ class RankCosts(NamedTuple):
         return self._replace(step_seconds=step.step_seconds, state=step.state, step_bytes=step.step_bytes, ends=ends)
 
     def of_ends(self, ends: Sequence[str], what: str) -> float:
-        """Return the sum of a figure over some of :data:`ENDS`."""
+        """Return the sum of a figure of :attr:`ends` over these ends."""
         return fsum(self.ends.get((end, what), 0.0) for end in ends)
 
     def peak(self, block: float, waiting: float, share: float = 1.0) -> int:
@@ -436,7 +438,7 @@ class RankCosts(NamedTuple):
 
         Args:
             block: bytes that autograd saves in the blocks of the rank in one pass.
-            waiting: the number of further passes whose activations it keeps.
+            waiting: the number of further micro-batches in flight, whose activations it keeps.
             share: the share of the optimizer state that it holds.
         """
         in_pass = max(self.peaks.values()) + waiting * block
@@ -549,7 +551,7 @@ class RankCaptures:
         Raises:
             CostError, TypeError, ValueError: if the model cannot be captured in this way.
         """
-        lines = self._on_lines(kinds, lambda kinds: self._capture(setup, kinds, cut))
+        lines = self._extrapolated(kinds, lambda kinds: self._capture(setup, kinds, cut))
         if not exactly:
             return lines
         whole = self._run(setup, tuple(kinds), with_step=True, with_times=False).after(cut)
@@ -567,11 +569,11 @@ class RankCaptures:
         return BlockCosts(next(sums), max(saved.values()), next(sums))
 
     def step_of(self, setup: Setup, kinds: Sequence[int]) -> RankCosts:
-        """Return figures of which parameters and the step of the optimizer are valid, whatever the pass."""
-        return self._on_lines(kinds, lambda kinds: self._step(setup, kinds).rank)
+        """Return figures whose parameters and optimizer step hold for every pass; all others are of a cheap pass."""
+        return self._extrapolated(kinds, lambda kinds: self._step(setup, kinds).rank)
 
     @staticmethod
-    def _on_lines(kinds: Sequence[int], capture: Callable[[tuple[int, ...]], RankCosts]) -> RankCosts:
+    def _extrapolated(kinds: Sequence[int], capture: Callable[[tuple[int, ...]], RankCosts]) -> RankCosts:
         few, more = DEPTHS
         counts = Counter(kinds)
         ((most, _),) = counts.most_common(1)
@@ -721,9 +723,9 @@ def _is_inside(module: str, blocks: Sequence[str]) -> bool:
 
 
 def scopes_of(module: str, blocks: Sequence[str]) -> list[str]:
-    """Return the scopes of a module: anywhere (``""``), and outside of the blocks, or in the first or the last one.
+    """Return the scopes of a module: ``""`` for the whole model, and its part: outside of blocks, first or last block.
 
-    The bytes alive in one scope grow linearly with the number of blocks; the scope of the overall peak can change.
+    The peak in one scope grows linearly with the number of blocks. The overall peak may not: its scope can change.
 
     Args:
         module: its path.
@@ -772,7 +774,7 @@ _CORNERS = [*product((Cut().gradients, 1.0), (Cut().saved, 1.0))]
 
 
 def highest(points: Iterable[Live]) -> list[Live]:
-    """Return the points that can be the maximum, whatever shares of gradients and saved bytes are cut."""
+    """Return the points that can be the peak for some cut of gradients and saved bytes (the Pareto-maximal points)."""
     best: dict[tuple[float, ...], Live] = {}
     for point in points:
         best.setdefault(tuple(point.after(Cut(*corner)) for corner in _CORNERS), point)

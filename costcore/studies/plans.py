@@ -102,9 +102,9 @@ def plan(
 ) -> Plans:
     """Find the fastest ways to distribute a training step of a model over many devices.
 
-    One rank of each plan is captured with three and with four blocks. All its blocks are extrapolated from these,
-    because blocks of a kind add equal amounts. The first ``verified`` plans are captured again with all blocks, to
-    confirm that they fit; :attr:`~costcore.studies.plans.Plans.error` is the largest error of the extrapolation.
+    One rank of each plan is captured with three and with four blocks, and extrapolated to all of its blocks: equal
+    blocks add equal amounts. The first ``verified`` plans are captured again with all blocks, to confirm that they fit;
+    :attr:`~costcore.studies.plans.Plans.error` is the largest error of the extrapolation.
 
     Args:
         model: a ``torch.nn.Module``. Tensor parallelism needs its attribute ``tp_plan``, as models of transformers have
@@ -118,8 +118,8 @@ def plan(
         per_node: the maximum number of devices along ``tp``.
         micro_batches: samples per pass to try.
         verified: the number of plans with all blocks captured; 0 saves their time.
-        checkpoints: kinds of activation checkpointing to try; default: none, and of all blocks. Other entries
-            are values of ``checkpoint`` of :func:`costcore.estimate`: modules, or ``"Block(save=mm,attention)"``.
+        checkpoints: kinds of activation checkpointing to try; default: without, and of all blocks. Other kinds are
+            values of ``checkpoint`` of :func:`costcore.estimate`: modules, or ``"Block(save=mm,attention)"``.
         precisions: values of ``precision`` of :func:`costcore.estimate` to try, or ``"fp8"``: linear layers of blocks
             in float8, as in Transformer Engine, everything else as in ``"bfloat16"``.
         meshes: the meshes to try, ``{"dp": 8, "tp": 8}``, with any of ``dp``, ``fsdp``, ``tp``, ``pp``, ``cp``, and
@@ -266,7 +266,7 @@ class Stage(NamedTuple):
     Attributes:
         kinds: the kinds of its blocks.
         waiting: the number of further micro-batches in flight, whose activations it keeps.
-        lacks: which of embedding and head other stages hold.
+        lacks: ``embedding`` or ``head``, if other stages hold them.
     """
 
     kinds: tuple[int, ...]
@@ -292,12 +292,13 @@ class _Search:
         self._order = order
 
     def plans(self, setups: Sequence[Setup]) -> list[Plan]:
-        """Return a plan per setup; once a micro-batch does not fit, larger ones are not captured.
+        """Return a plan per setup. Once a micro-batch does not fit, larger micro-batches are not captured.
 
         Args:
             setups: setups that differ in the micro-batch, in ascending order.
         """
-        # If a micro-batch does not fit, a larger one does not either, unless it keeps fewer gradients or activations.
+        # With larger micro-batches there are fewer of them. Gradients may then not accumulate, and fewer passes may be
+        # in flight: only in these cases can a larger micro-batch fit although a smaller one does not.
         found: list[Plan] = []
         last: Plan | None = None
         for setup in setups:
@@ -353,7 +354,7 @@ class _Search:
             return Plan(setup, None, reason=str(error))
         stages, blocks = setup.mesh.pp, self._captures.blocks(setup, self._kinds)
         sent, host = round(sent_bytes(setup, rank)), self._host_bytes(setup, rank, stage.kinds)
-        # Assumes stages with equal work: a device takes 1 / pp of the time of all blocks.
+        # Stages are assumed to have equal work: a device takes 1 / pp of the time of the whole model.
         pass_seconds = whole.seconds
         if setup.sequence_parallel:
             pass_seconds -= (
@@ -400,7 +401,7 @@ class _Search:
         return self._limit.needed(ceil(held + (0.0 if "optimizer" in setup.offload else share * state)))
 
     def with_known_memory(self, tried: Sequence[Plan]) -> list[Plan]:
-        """Return plans that do not fit; if only bounds are known, capture the plan with the lowest one."""
+        """Return plans that do not fit; if only bounds of their memory are known, capture the plan with the lowest."""
         bounds = [each for each in tried if each.memory is None and each.memory_at_least is not None]
         if not bounds or any(each.memory for each in tried):
             return [*tried]
@@ -461,7 +462,7 @@ def _copies(setup: Setup) -> tuple[int, int]:
 
 
 def _share_of_state(setup: Setup, rank: RankCosts) -> float:
-    """Return the share of a captured rank's optimizer state that one data-parallel copy holds."""
+    """Return the share of the captured optimizer state that a data-parallel rank keeps under ZeRO."""
     if setup.zero not in (1, 2):
         return 1.0
     copies, of_experts = _copies(setup)
@@ -496,15 +497,15 @@ def sent_bytes(setup: Setup, rank: RankCosts) -> float:
 
 
 def _kept(setup: Setup) -> tuple[str, float]:
-    # The kind of step (it decides whether gradients are kept), and the number of passes whose activations are kept.
+    # The kind of step, which decides whether gradients accumulate, and the number of passes in flight.
     return setup.step, setup.schedule.in_flight(0, setup.mesh.pp, setup.n_micro_batches)
 
 
 NEAR = 2.0
-"""Published runs decide the order of plans only if the nearest is at most this far."""
+"""Published runs decide the order of plans only if the nearest has at most this distance, see :func:`distance`."""
 
 ALIKE = 1.05
-"""Plans whose expected times differ by less than this factor are ordered by the bound: published runs scatter more."""
+"""Plans with expected times within this factor are ordered by the bound, because published runs scatter more."""
 
 
 class _Order:

@@ -1,1 +1,1 @@
-"""A captured run: its calls, what holds for all of them, and what frontends record them into."""
+"""A captured run: its calls, the properties of the whole run, and the recorder into which frontends write."""

@@ -37,7 +37,7 @@ class Uncounted(Enum):
     NO_SHAPES = "no shapes for {op!r}", "the report's notes list the values whose shape is unknown"
     OTHER_THREADS = (
         "modules also ran in other threads",
-        "a hook sees the thread it was entered in and those that this one starts; enter one in each other thread",
+        "a hook sees the thread that entered it, and threads started from there; enter a hook in every other thread",
     )
     CALCULATOR_FAILED = "", ""
 
@@ -63,7 +63,7 @@ class Call(NamedTuple):
     Attributes:
         layer: the operator with its shapes, dtypes and attributes.
         type: the framework's short name of the operator (``conv2d``, ``Convolution2DFunction``, ``Conv``).
-        native: the framework's full name (``aten::conv2d``, ``aten::add_``, ``ai.onnx::Conv``) of what ran.
+        native: the framework's full name of the operator (``aten::conv2d``, ``aten::add_``, ``ai.onnx::Conv``).
         name: unique name in a report, ``<type>-<n>``. Until the report is made it is empty, or the key of the graph's
             nodes in :attr:`Recorder.nodes`.
         module: path of the module; ``""`` outside of any module.
@@ -78,13 +78,11 @@ class Call(NamedTuple):
         uncounted: why the call cannot be counted, if the frontend knows; None lets its calculator count it.
         overload: name of the operator's overload (``padding`` of ``aten::conv2d.padding``); ``""`` for the default.
         strided: positions among the layer's inputs of tensors that are not contiguous.
-        function: qualified name of the function that the user's code called (``torch.nn.functional.relu``,
-            ``torch.Tensor.matmul``), or of the symbol that it wrote (``operator.add``); ``""`` if unknown. Like the
-            next two, it is recorded only with ``record_api_calls=True``.
-        given: for a function with alternative arguments, the names of the passed ones:
-            ``("scale_factor",)``.
-        module_call: number of the innermost module call that it ran in, from 1, in :attr:`Run.module_calls`; 0 if
-            unknown.
+        function: qualified name of the function in the user's code (``torch.nn.functional.relu``,
+            ``torch.Tensor.matmul``), for a symbol such as ``+`` that of ``operator.add``; ``""`` if unknown. This field
+            and the next two are recorded only with ``record_api_calls=True``.
+        given: of a function with alternative arguments (``size`` or ``scale_factor``), the arguments that were passed.
+        module_call: number of the innermost module call, from 1, in :attr:`Run.module_calls`; 0 if unknown.
     """
 
     layer: Layer
@@ -110,7 +108,7 @@ class Call(NamedTuple):
 
     @property
     def operator(self) -> str:
-        """``native`` as rules and custom calculators name it: out of place, ``aten::add`` for ``aten::add_``."""
+        """``native`` without the mark of in-place operators, for rules and calculators: ``aten::add`` for ``add_``."""
         native = self.native
         is_in_place = native.endswith("_") and native.startswith("aten::") and not native.endswith("__")
         return native[:-1] if is_in_place else native
@@ -184,9 +182,8 @@ class Module(NamedTuple):
         frozen: its parameters that are not trained.
         buffers: number of elements of the state that it owns directly, such as running statistics.
         same_as: path at which the same module was seen first; empty unless the module is used twice.
-        bases: qualified names of its class and the base classes of that, in method resolution order, before the class
-            that all modules of the framework have in common:
-            ``("torch.nn.modules.conv.Conv2d", "torch.nn.modules.conv._ConvNd")``.
+        bases: qualified names of its class and its base classes, in method resolution order, without the framework's
+            common base class: ``("torch.nn.modules.conv.Conv2d", "torch.nn.modules.conv._ConvNd")``.
         own: name and number of elements of each learned parameter that it owns directly; like ``parameters``, empty at
             every path but the first.
         kernel_is_int: whether its attribute ``kernel_size`` is an int, not a tuple.
@@ -301,8 +298,8 @@ def records_of_part(records: Mapping[str, Any], new: Mapping[int, int]) -> dict[
         records: the records of the whole run.
         new: the new position of each of these calls by its old one.
     """
-    followed = {name: record.of_part for name, record in DECLARED.items() if record.of_part is not None}
-    return {name: followed[name](value, new) if name in followed else value for name, value in records.items()}
+    of_part = {name: record.of_part for name, record in DECLARED.items() if record.of_part is not None}
+    return {name: of_part[name](value, new) if name in of_part else value for name, value in records.items()}
 
 
 def with_sizes(value: Any, substitute: Callable[[Any], Any]) -> Any:
@@ -474,7 +471,8 @@ def _keys(source: str) -> list[tuple[str, int]]:
 NONZERO_WEIGHTS: Record[Mapping[str, tuple[int, int]] | None] = Record("nonzero_weights", None)
 
 
-# Pairs of queries and keys: of attention, and of the products and the softmax that a model writes in its place.
+# Pairs of queries and keys that masks allow. A model may also write attention itself, as a product of queries and keys,
+# masked scores, a softmax, and a product of the weights and values.
 
 ATTENTION = frozenset(("attention", "attention_backward", "token_major_attention"))
 """The operators whose cost is proportional to the pairs of queries and keys."""
@@ -491,22 +489,23 @@ def check_attention(attention: object) -> None:
 
 
 PRODUCTS = frozenset(("matmul", "einsum"))
-"""Products that models write of queries and keys, and of weights and values."""
+"""The operators of the two products, if a model writes attention itself."""
 
 _REDUCING = ("reduce_", "linear", "conv", "embedding")
+"""Prefixes of operators whose output no longer has an element per pair."""
 
 
 def with_pairs(
     calls: Sequence[Call], known: Mapping[int, int], masked: Mapping[int, int]
 ) -> tuple[Sequence[Call], list[str]]:
-    """Return calls in which attention has the attribute ``pairs``, and notes on their share of all pairs.
+    """Return calls of attention with the attribute ``pairs``, the pairs that masks allow, and notes on their share.
 
-    The products and the softmax of attention that a model writes itself (a softmax of masked scores) get it too.
+    If a model writes attention itself, the products and the softmax get the attribute.
 
     Args:
         calls: the calls.
-        known: the pairs of a call, by its position; for other calls, a causal mask of square scores gives them.
-        masked: the scores that a call masks, by its position.
+        known: the allowed pairs of a call, by its position. Other calls get theirs from a causal mask of square scores.
+        masked: the number of scores that a call masks, by its position.
     """
     made: dict[tuple[Layer, Dim, str], Layer] = {}
     found = [*calls]
@@ -583,7 +582,7 @@ def notes_in_sizes(notes: Sequence[str], calls: Sequence[Call]) -> list[str]:
 
 
 def is_attention(layer: Layer) -> bool:
-    """Return whether a layer is attention, or the backward pass of a kernel of attention that has a mask."""
+    """Return whether a layer is attention, or another kernel that states its allowed pairs (``allowed``)."""
     if layer.op not in ATTENTION:
         return "allowed" in layer.attrs
     # A damaged model may have other operands; its calculator then raises the error.
@@ -591,21 +590,21 @@ def is_attention(layer: Layer) -> bool:
 
 
 def computed_pairs(layer: Layer) -> Dim:
-    """Return the pairs of attention, or of a product of queries and keys, that masks allow; 0 of any other layer."""
+    """Return the pairs that masks allow in attention or in a product of queries and keys; 0 for any other layer."""
     if is_attention(layer):
         return layer.attrs["pairs"] if "pairs" in layer.attrs else pairs_of(layer)
     return layer.attrs["pairs"] if layer.attrs.get("scores") == "y" else 0
 
 
 def all_pairs(layer: Layer) -> Dim:
-    """Return all pairs of attention, or of a product of queries and keys with a mask; 0 of any other layer."""
+    """Return all pairs of attention, or of a masked product of queries and keys; 0 for any other layer."""
     if is_attention(layer):
         return pairs_of(layer)
     return layer.out.size if layer.attrs.get("scores") == "y" else 0
 
 
 def note_on_masks(calls: Sequence[Call], layers: Collection[Layer]) -> str:
-    """Return a note on counted pairs that attributes of attention exclude; empty if there are none.
+    """Return a note that causal masks and windows exclude some of the counted pairs; empty if they exclude none.
 
     Args:
         calls: the calls, without computed pairs.
@@ -637,8 +636,8 @@ class _Scores(NamedTuple):
 
 
 class _MaskedScores:
-    # Finds products and softmax of masked scores. The storage id identifies a value, because views that autograd saves
-    # have operand ids of their own.
+    # Finds the products and the softmax of attention that a model writes itself, by following masked scores from call
+    # to call. Values are told apart by storage, because views that autograd saves have operand ids of their own.
     def __init__(self, masked: Mapping[int, int]) -> None:
         self._masked = masked
         self._known: dict[int, _Scores] = {}
@@ -708,8 +707,8 @@ class _MaskedScores:
                 yield producer, "y", skipped
 
     def _weights_inside(self, call: Call) -> Generator[tuple[int, str, Dim], None, _Scores | None]:
-        # A backward pass of attention that runs as products. No recorded call made the softmax weights. The
-        # first product of the same module reads them as its first operand.
+        # The backward pass of fused attention may run as products. No recorded call made its softmax weights: they are
+        # the first operand of the first product in the same module.
         waiting = self._attention.get(call.module, [])
         if not waiting or waiting[-1].size != call.layer["dy"].size:
             return None
@@ -736,7 +735,7 @@ class _MaskedScores:
 def pairs_of(layer: Layer) -> Dim:
     """Return the pairs of queries and keys of attention, over all heads and samples."""
     if "allowed" in layer.attrs or layer.op == "token_major_attention":
-        return layer.attrs.get("total", layer.attrs["pairs"])  # packed sequences attend each to itself
+        return layer.attrs.get("total", layer.attrs["pairs"])  # of packed sequences, only pairs within a sequence
     y = layer.inputs.get("dy") or layer.out
     return prod(y.shape[:-1]) * layer["k"].shape[-2]
 

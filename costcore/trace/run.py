@@ -62,7 +62,7 @@ class GraphNodes(NamedTuple):
 
     Attributes:
         names: names of the nodes; nodes without a name are left out.
-        outputs: names of the values that they produce for others.
+        outputs: names of the values that nodes outside the group read.
     """
 
     names: tuple[str, ...]
@@ -123,7 +123,7 @@ def _by_call(values: Mapping[int, Any], new: Mapping[int, int]) -> dict[int, Any
 
 
 class Unfolded(NamedTuple):
-    """The data to unroll folded loops.
+    """The data to unroll folded loops: loops whose body was recorded once, with the number of repetitions.
 
     Attributes:
         folds: position of the first call of each loop, and the number of calls of its body.
@@ -136,7 +136,7 @@ class Unfolded(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Run:
-    """What all calls of a trace share: options, parameters, modules, versions and records of the run.
+    """The options, parameters, modules, versions and records that all calls of a trace share.
 
     Attributes:
         fma_1flop: whether a fused multiply-add counts as one FLOP (True) or two.
@@ -154,21 +154,21 @@ class Run:
             can be read as attributes, ``run.returned``.
         regrouped: nodes that were counted as one operator.
         inputs: operand ids of the values that the model is given, in order of first use; empty if unknown.
-        buffers: operand ids of values that the model holds without learning them, if ``inputs`` are known.
-        returned: operand ids of the tensors that the outermost module returned, in order, also of those inside lists,
-            tuples, dicts and dataclasses; those of all its calls, if several ran. Empty if unknown.
-        module_calls: every call of a module, in order of their beginnings; only with ``record_api_calls=True``.
-        dataflow: values that are not results of calls, as in an ONNX graph; None if the calls show every value.
+        buffers: operand ids of values of the model that are not learned, such as running statistics; empty if
+            ``inputs`` are unknown.
+        returned: operand ids of the tensors that the outermost module returned in any of its calls, in order, including
+            tensors in lists, tuples, dicts and dataclasses. Empty if unknown.
+        module_calls: every call of a module, in the order in which they began; only with ``record_api_calls=True``.
+        dataflow: values of a graph that no call produces or reads; None if the operands of the calls are all values.
         memory: every block of memory of the run; None unless requested.
         nodes: the nodes of the graph by the position of their call; empty if no graph was read.
-        patterns: how a call accesses its operands (``map``, ``reduce``, ...), by its position, if a calculator of this
-            run states it.
+        patterns: the patterns (``map``, ``reduce``, ...) that custom calculators state, by position of the call.
         fusion: how calls were fused; None if each call reads and writes its operands.
-        ranges: for a run with formulas fitted to several captures: the smallest and the largest value of every symbol
-            at which the formulas were checked.
+        ranges: the range of every named size in which the formulas were checked; empty without named sizes.
         rank: which process of a mesh this is; None if no mesh was simulated.
-        assumed_above: assumptions of a fitted run that apply only if a tensor is too large for its values to be kept:
-            each with the number of elements of the tensor, and the maximum number that is kept. Files do not keep this.
+        assumed_above: assumptions of a run with named sizes that apply only above some size, because the values of
+            larger tensors are not kept. Each has the number of elements as a formula, and the maximum number of
+            elements that is kept. Files do not keep this.
         unfolded: the data to unroll folded loops; None without loops. Files do not keep this either.
         opsets: the version of each set of operators that a graph states, by its domain; empty if no graph was read.
         profile: the measurements of the run, if it was read from a trace of a profiler. Files do not keep this.
@@ -213,7 +213,7 @@ class Run:
         return root.type if root else ""
 
     def recording(self, **records: Any) -> Run:
-        """Return the run with other records; empty ones and None are left out."""
+        """Return the run with further records; empty values and None are left out."""
         kept = {**self.records, **records}
         return replace(self, records={name: value for name, value in kept.items() if value or value == 0})
 
@@ -241,15 +241,15 @@ class Recorder:
 
     Args:
         tracebacks: whether every call gets the traceback of the user's code that made it.
-        native_calculators: by native name, calculators of this run that the frontend calls itself, as
-            ``calculator(function, inputs)``. They return numbers of elements, from which the frontend makes the cost.
-            Empty unless the frontend declares them (``FrontendSpec.native_calculators``).
+        native_calculators: custom calculators ``calculator(function, inputs)`` by native name. The frontend calls them
+            itself, and converts the elements that they return to bytes. Only for frontends that declare
+            ``FrontendSpec.native_calculators``, such as Chainer's.
         progress: wraps the iterable of a long loop, ``progress(items, description)``.
         measure_time: whether a frontend that runs the model measures the duration of every call: on the device that
             runs it (True), or as CPU time of the thread (:data:`CPU_TIME`).
         calculators: calculators of this run only, by canonical or native name.
-        record_api_calls: whether calls have the function that the user's code called, and module calls are recorded.
-            Frontends that do not support it ignore it.
+        record_api_calls: whether the frontend records module calls, and for each call the function that the user's code
+            called. Frontends that do not support it ignore it.
         memory: whether a frontend that runs the model records the memory of the run.
         costs_of: by native name, the shape rule and the backward formula (:class:`costcore.registry.Costs`) of
             calculators of this run.
@@ -395,13 +395,13 @@ class Recorder:
         return identity
 
     def nodes_key(self, nodes: GraphNodes) -> str:
-        """Store the graph nodes of a call; return the temporary name of the call, until the report is made."""
+        """Store the graph nodes of a call; return the name of the call, which :func:`with_names` replaces later."""
         key = str(len(self.nodes))
         self.nodes[key] = nodes
         return key
 
     def assume(self, what: str, where: str = "", line: str = "", is_branch: bool = False) -> None:
-        """Add an assumption; the same one at the same place is reported once, with how often it was made.
+        """Add an assumption. Equal assumptions at the same place are reported once, with their number.
 
         Args:
             what: what is assumed, as a sentence.
@@ -481,7 +481,7 @@ class MemoryLedger(NamedTuple):
     """The blocks of a run, and the sequence of events (a block is allocated, freed or resized).
 
     Attributes:
-        blocks: every block, in order of birth.
+        blocks: every block, in order of allocation.
         calls: for each event, the index of the call that ran; the number of calls for events after the last call.
         notes: remarks on the figures.
         approximations: descriptions of the figures that are estimated instead of observed.
@@ -524,9 +524,9 @@ class RawBlock(NamedTuple):
     """A block as a frontend records it.
 
     Attributes:
-        block: the block. Its lifetime decides its kind in two cases: the kind is empty, or it is ``output`` or
-            ``cached`` and the run both made and freed the block.
-        with_gradient: whether autograd recorded when it was made.
+        block: the block. :func:`decide_kinds` sets its kind by its lifetime if the kind is empty, or if the run made
+            and freed a block of kind ``output`` or ``cached``.
+        with_gradient: whether grad mode was on when it was made.
     """
 
     block: Block
@@ -537,7 +537,7 @@ class RawLedger(NamedTuple):
     """The memory of a run as a frontend records it.
 
     Attributes:
-        blocks: every block, in order of birth.
+        blocks: every block, in order of allocation.
         calls: as in :class:`MemoryLedger`.
         storages: ids of blocks by the storage ids of calls.
         returns: whether the blocks of the model's outputs are known. Otherwise, all blocks alive at the end and made
@@ -627,15 +627,15 @@ class Value(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Values that a call reads or creates in addition to the operands of its layer, or that are used between two calls.
+    """Reads and new values that the operands of calls do not show: of a call, or between two calls.
 
     Attributes:
-        at: the first output of the call to which this step belongs. If no call has this output, the step takes place
-            before the first call whose outputs have larger ids.
+        at: the id of the first output of the call to which this step belongs. If no call has this output, the step
+            takes place before the first call whose outputs have larger ids.
         reads: ids of values with a use at this step.
         makes: values that this step creates.
-        takes: pairs of a value that it makes and a value that it reads: the first reuses the memory of the second if
-            that has no later use, as carried values of a loop do.
+        takes: pairs of a value that it makes and a value that it reads. The new value reuses the memory of the read
+            value if that is not used later, as values carried through a loop do.
         overwrites: pairs of a value that it makes and a value that it may overwrite, element by element.
         views: pairs of a view that it makes and the viewed value.
         name: its name in tables.
@@ -660,8 +660,8 @@ class Dataflow(NamedTuple):
         views: pairs of values that share their memory.
         spans: first and last ids of the values inside a loop or branch; its calls run contiguously.
         unknown: why lifetimes of values are unknown; empty if all are known.
-        unplanned: ids of values whose shapes a runtime does not know before it runs, because the graph computes them.
-        structure: the bytes of the file that are no stored tensors, if its runtime keeps the whole file; else 0.
+        unplanned: ids of values that a runtime cannot plan before the run, because the graph computes their shapes.
+        structure: the bytes of the file besides stored tensors, if the runtime keeps the whole file in memory; else 0.
     """
 
     inputs: tuple[Value, ...] = ()
@@ -687,10 +687,10 @@ class CallTime(NamedTuple):
     Attributes:
         device: device time.
         host: host time, without nested calls.
-        alone: its part of the measured time (:attr:`Profile.span`). Every instant belongs to one call or to other work,
-            or is idle. While kernels run concurrently, it belongs to the compute kernel that began first.
+        alone: its share of the measured time (:attr:`Profile.span`), without overlap: the shares of all calls, other
+            work and idle time add up. While kernels overlap, the time belongs to the compute kernel that began first.
         n_kernels: the number of kernels, copies and fills.
-        aside: the part of ``device`` spent on fills and on copies from or to the host.
+        aside: the part of ``device`` spent on fills, and on copies from or to the host.
         start: when it began, from the beginning of the span.
     """
 
@@ -752,11 +752,11 @@ class Profile(NamedTuple):
         elsewhere: work outside of calls.
         streams: the streams of the device.
         tf32: whether kernel names show that float32 products ran in TF32.
-        inside: for calls without a kernel of their own, by position: the position of the call that computes them.
+        inside: fused calls without a kernel of their own: the position of the call whose kernel computes them.
         no_bound: why the times do not show the speed of the device, as a sentence; empty if they do.
         remarks: problems of the file, as sentences.
-        kernels: by the position of a call that is a graph of kernels, or a kernel that no operator launched: the names
-            and times of its kernels, in order.
+        kernels: names and times of kernels, in order, by position of their call, for calls that are a CUDA graph or a
+            kernel without an operator.
     """
 
     device: str
@@ -774,7 +774,7 @@ class Profile(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """A span of time with its owner; of overlapping ones, the lowest rank wins."""
+    """A span of time with its owner; where intervals overlap, the lowest rank gets the time."""
 
     start: int
     end: int

@@ -24,7 +24,7 @@ class CallCost(NamedTuple):
         call: the call.
         cost: the cost of one execution; None if it could not be counted.
         uncounted: why it could not be counted; None if it has a cost.
-        reason: the same as a sentence, with the operator's name or the error of its calculator.
+        reason: the reason as a sentence, with the operator's name or the error of its calculator.
         seconds: its measured duration; None if not measured.
     """
 
@@ -109,11 +109,14 @@ class Trace:
         return "assumed" if self.run.assumptions else "complete"
 
 
-# Unrolling of folded loops.
+# Unrolling of folded loops: loops whose body was recorded once, with the number of repetitions.
 
 
-FEWEST = 3
-"""The number of loop repetitions whose ids are kept: the first is special, the others have ids at equal distances."""
+KEPT_REPETITIONS = 3
+"""The number of loop repetitions whose ids are kept, and the minimum number of repetitions that are folded.
+
+From the second repetition on, ids grow by a constant per repetition.
+"""
 
 
 def ids_of(call: Call) -> tuple[int, ...]:
@@ -122,7 +125,7 @@ def ids_of(call: Call) -> tuple[int, ...]:
 
 
 def unrolled(trace: Trace) -> Trace:
-    """Return a run with every call of its folded loops, as it ran."""
+    """Return a run with one call per repetition of its folded loops."""
     unfolded = trace.run.unfolded
     assert unfolded is not None
     records: list[CallCost] = []
@@ -140,21 +143,20 @@ def unrolled(trace: Trace) -> Trace:
 
 
 def _id_in_repetition(of_first: Sequence[int], k: int) -> int:
-    # Repetitions after the first are at equal distances.
     first, second, third = of_first
     return first if k == 0 else second + (k - 1) * (third - second)
 
 
 def _repetition(record: CallCost, ids: Sequence[Any], k: int) -> CallCost:
-    n = len(ids) // FEWEST
+    n = len(ids) // KEPT_REPETITIONS
     at_k = [_id_in_repetition(each, k) for each in zip(ids[:n], ids[n : 2 * n], ids[2 * n :], strict=True)]
     return record._replace(call=_with_ids(record.call, at_k)._replace(times=1))
 
 
 def _once(record: CallCost, ids: Sequence[Any]) -> CallCost:
     call, layer = _with_ids(record.call, ids), record.call.layer
-    # A call that joins the results of all repetitions has these as its operands.
-    if len(layer.inputs) != 1 or len(call.inputs) != FEWEST:
+    # Expand a call that joins the results of all repetitions: it has one operand, with the ids of three repetitions.
+    if len(layer.inputs) != 1 or len(call.inputs) != KEPT_REPETITIONS:
         return record._replace(call=call)
     ((name, joined),) = layer.inputs.items()
     n = int(joined.shape[0])
@@ -163,8 +165,8 @@ def _once(record: CallCost, ids: Sequence[Any]) -> CallCost:
     layer = Layer(layer.op, {f"{prefix}{i}": tensor for i in range(n)}, layer.outputs, layer.attrs)
     inputs = tuple(_id_in_repetition(call.inputs, k) for k in range(n))
     storages = call.storages and (
-        *(_id_in_repetition(call.storages[:FEWEST], k) for k in range(n)),
-        *call.storages[FEWEST:],
+        *(_id_in_repetition(call.storages[:KEPT_REPETITIONS], k) for k in range(n)),
+        *call.storages[KEPT_REPETITIONS:],
     )
     return record._replace(call=call._replace(layer=layer, inputs=inputs, storages=storages))
 
@@ -212,23 +214,23 @@ ACTIVATIONS = frozenset(
 )
 """Operators that may overwrite their first operand in ONNX Runtime on a CPU: their kernels declare ``MayInplace``.
 
-A cast is one if the elements keep their size. Operators on two tensors, normalizations, and other functions of one
-element have a result of their own.
+A cast does so only if elements keep their size. All other operators, such as sums of two tensors and normalizations,
+write a new tensor.
 """
 
 PRODUCTS = frozenset(("group_norm", "hard_swish", "mish", "silu"))
-"""Operators without a kernel of ONNX Runtime on a CPU, run as a product with a factor of the same size."""
+"""Operators for which ONNX Runtime has no CPU kernel: it computes a factor of the same size, and multiplies by it."""
 
 
 def overwritable(layer: Layer) -> list[int]:
-    """Return the positions of the operands that the output of a layer may be written over, in order."""
+    """Return the positions of the operands that the output of a layer may overwrite, in order."""
     if layer.op not in ELEMENTWISE:
         return []
     return [i for i, x in enumerate(layer.inputs.values()) if _is_alike(layer, x) and x.dtype == layer.out.dtype]
 
 
 def overwritten(layer: Layer) -> list[int]:
-    """Return the position of the operand that ONNX Runtime may write the output of a layer over."""
+    """Return the position of the operand that ONNX Runtime may overwrite with the output of a layer."""
     return [0] if layer.op in ACTIVATIONS and _is_alike(layer, next(iter(layer.inputs.values()), None)) else []
 
 
@@ -240,7 +242,7 @@ def _is_alike(layer: Layer, x: Tensor | None) -> bool:
 
 # Shapes of inputs: sizes with names, and shapes with a dtype, ``((2, 128), "int64")``.
 #
-# Values are marked as such: the list ``[64, 64]`` may be a shape as well.
+# A list such as ``[64, 64]`` may be a shape or a value: ``Value([64, 64])`` says that it is a value.
 
 
 class Dim(NamedTuple):
@@ -259,10 +261,10 @@ class Dim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An argument that the model gets as it is: ``Value([64, 64])`` is a list of two integers, and not a shape.
+    """An argument that the model receives unchanged: ``Value([64, 64])`` is a list of two integers, not a shape.
 
     Attributes:
-        value: the argument; tensors in it are treated as outside of it.
+        value: the argument. Tensors in it are treated like other tensors among the inputs.
     """
 
     value: Any
@@ -300,7 +302,7 @@ _IS_SIZE = re.compile(r"[\s(]*\w+[\s)]*(?:(?:\*\*|//|[-+*/])[\s(]*\w+[\s)]*)*").
 
 
 def is_named_shape(value: Any) -> bool:
-    """Return whether a value is a list or tuple of sizes, some of them names; not of sentences, nor a list of texts."""
+    """Return whether a value is a shape with named sizes. Lists of strings only, and sentences, are not shapes."""
     if isinstance(value, Dim) or not isinstance(value, (list, tuple)):
         return False
     if all(isinstance(size, str) for size in value) and not (isinstance(value, tuple) and any(map(_IS_SIZE, value))):

@@ -286,7 +286,7 @@ class Twin(Module):
         return name
 
     def run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Call the layer of Keras, in which the tensors of this module and those below it are the variables."""
+        """Call the layer of Keras; its variables are replaced by the tensors of this module and its children."""
         import keras
 
         layer = self.of_keras.layer
@@ -344,7 +344,7 @@ def _name_in(name: str, taken: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _meta_device() -> Iterator[None]:
-    # ``keras.device("meta")`` keeps a text, which equals no device: Keras would then copy every tensor to it.
+    # ``keras.device("meta")`` stores a string, which never equals ``tensor.device``: Keras would copy every tensor.
     from keras.src.backend.common import global_state
 
     before = global_state.get_global_attribute("torch_device")

@@ -1,7 +1,8 @@
-"""The estimate: what one pass of a module costs, without weights or arithmetic, on the meta device.
+"""Estimate the cost of one pass of a module on the meta device, without weights or arithmetic.
 
-A copy of the model runs once. It runs again if a list in the inputs is not a shape but numbers, or if data decide a
-branch. Afterwards nothing of the run stays: the second section removes tensors from caches and globals.
+A copy of the model runs once. It runs again, with other assumptions, if the code asks for a GPU, if a list of integers
+in the inputs proves not to be a shape, or if a branch depends on data. Afterwards, :class:`KeptTensors` removes the
+tensors of the run from caches and globals.
 """
 
 from __future__ import annotations
@@ -96,52 +97,50 @@ def estimate(
 ) -> None:
     """Record one pass of ``model`` on ``inputs``.
 
-    The model is copied to the meta device, without its weights, and the copy is run, each module in its present train
-    or eval mode. The caller's model and the random state stay as they are.
+    A copy of the model on the meta device runs, each module in its present train or eval mode. The caller's model and
+    the state of random generators do not change.
 
     Args:
         recorder: receives the calls.
         model: the module, or a ``torch.export.ExportedProgram``, which is converted to a module.
-        inputs: a shape (a tuple of ints), a shape with a dtype (``((1, 128), torch.int64)``, or a
-            :class:`costcore.Tensor`), a tensor or array (of floats only shape, dtype and ``requires_grad`` are used;
-            integers and bools, up to 2**20 of them, keep their values), a list or tuple of these for several arguments,
-            a dict for keyword arguments, nested as the module takes them; None for no arguments, or for those that a
-            program was exported with. :class:`costcore.Value` passes integers as they are. A list or tuple of integers
-            is passed as it is if the parameter is annotated as one, or if the code uses the parameter as sizes. So is
-            a list of integers in a dict that is itself an argument.
+        inputs: as for :func:`costcore.estimate`; None for no arguments, or for the inputs that a program was exported
+            with. Of a tensor or array of floats, only shape, dtype and ``requires_grad`` are used; integers and bools,
+            up to 2**20 of them, keep their values. A list or tuple of integers is passed unchanged if the parameter is
+            annotated as one, if the code uses the parameter as sizes, or if the list is in a dict that is an argument.
         backward: whether the backward pass of the sum of all floating-point outputs is recorded as well.
         dtype: dtype of the inputs given as shapes alone, ``torch.int64`` or ``"int64"``; None: that of the first
             floating-point parameter.
-        regroup: whether functions that PyTorch writes in Python out of several operators (``F.normalize``) are counted
-            as one operator in the forward pass, and listed in ``recorder.regrouped``; or names of these operators.
+        regroup: whether functions that PyTorch implements in Python from several operators (``F.normalize``) count as
+            one operator in the forward pass, and are listed in ``recorder.regrouped``; or the names of such operators.
         memory: whether the memory of the run is recorded.
         optimizer: runs a step of this optimizer after the backward pass: ``"sgd"``, ``"sgd_momentum"``, ``"adam"``,
             ``"adamw"``, or a function that takes the parameters and returns a ``torch.optim.Optimizer``.
-        step: ``"steady"``: the optimizer has its state before the step; ``"first"``: the step makes it;
-            ``"accumulated"``: the last micro-batch of several, before which the gradients of the others exist too.
-            In a distributed model, ``fully_shard`` then reduces gradients in every micro-batch, and
-            ``DistributedDataParallel`` in the last one alone. ``"unsynchronized"``: both reduce gradients in the last
-            micro-batch alone, and keep whole gradients until then.
-        loss: returns the scalar whose backward pass is run from what the model returned; default: the sum of all
-            floating-point outputs, whose own operators are not recorded. A loss and an optimizer imply ``backward``.
-        checkpoint: name of a class of modules, whose outermost ones run under ``torch.utils.checkpoint``, or a pattern
-            of their paths; ``"Block(save=mm,attention)"`` saves the results of these operators.
+        step: ``"steady"``: the optimizer has its state before the step. ``"first"``: the optimizer makes its state in
+            this step. ``"accumulated"``: the last of several micro-batches, so that gradients exist before it. In a
+            distributed model, ``fully_shard`` then reduces gradients in every micro-batch, and
+            ``DistributedDataParallel`` only in the last. ``"unsynchronized"``: as ``"accumulated"``, but both reduce
+            gradients only in the last micro-batch, and keep whole gradients until then.
+        loss: computes the scalar loss from the output of the model; default: the sum of all floating-point outputs,
+            whose own operators are not recorded. A loss or an optimizer implies ``backward``.
+        checkpoint: the modules that run under ``torch.utils.checkpoint``: the name of their class, of which the
+            outermost modules count, or a pattern of their paths. ``"Block(save=mm,attention)"`` saves the results of
+            these operators.
         precision: ``"bfloat16"``: the copy of the model is converted to bfloat16, and the optimizer keeps float32
             copies of its parameters; ``"pure_bfloat16"``: without these copies; ``"autocast"``: the forward pass runs
             under autocast to bfloat16.
-        mesh: number of processes along each dimension of a mesh, by name: the pass is that of one of them.
+        mesh: number of processes along each dimension of a mesh, by name; one of them is counted.
         plan: distributes the copy of the model over the mesh: a function of both, which returns the distributed model
             or None if it changed the copy; for a mesh of one dimension also styles of ``parallelize_module`` by module,
             or the name of one of :data:`.parallel.strategies.STRATEGIES`.
         rank: which process of the mesh it is; negative numbers count from the last.
-        device: ``"cuda"``: code of the model that asks for a GPU is told that there is one. Code that only uses a GPU
-            without asking runs in any case, which a note states.
-        nonzero: whether the weights that are not zero are counted, which reads all weights.
+        device: with ``"cuda"``, ``torch.cuda.is_available()`` returns True in code of the model. Code that uses a GPU
+            without this check runs in any case, with a note.
+        nonzero: whether nonzero weights are counted, which reads all weights.
 
     Raises:
         TypeError: for an input in any other form, or an invalid option.
-        ValueError: for an unknown name in ``regroup``, ``optimizer`` or ``step``, a class of ``checkpoint`` that the
-            model has no module of, or a ``step`` or ``checkpoint`` that changes nothing without a backward pass.
+        ValueError: for an unknown name in ``regroup``, ``optimizer`` or ``step``, a ``checkpoint`` that matches no
+            module, or a ``step`` or ``checkpoint`` without a backward pass.
         MissingInputsError: without inputs for a model that needs them; the message has an example.
         CostError: if the model fails; the message includes the module and the reason.
     """
@@ -177,26 +176,24 @@ def estimate(
     if inputs is None and examples is None and needs_arguments(called):
         raise missing_inputs(called, partial(_runs, called.function or model))
     recorder.memory = memory
-    has_gpu = True if device is not None else None
     settings = _Settings(
-        *(
-            operators,
-            backward,
-            loss,
-            optimizer,
-            step,
-            checkpoint,
-            precision,
-            mesh,
-            plan,
-            rank,
-            dtype,
-            examples,
-            has_gpu,
-            backward,
-        )
+        operators,
+        backward,
+        loss,
+        optimizer,
+        step,
+        checkpoint,
+        precision,
+        mesh,
+        plan,
+        rank,
+        dtype,
+        examples,
+        has_gpu=True if device is not None else None,
+        has_gradients=backward,
     )
-    with masks_are_known() if recorder.counts_pairs else nullcontext():  # also masks in the model and its inputs
+    # Before the capture begins, because masks may also be buffers of the model or inputs.
+    with masks_are_known() if recorder.counts_pairs else nullcontext():
         _record_all(recorder, called, inputs, settings)
     if nonzero:
         recorder.records["nonzero_weights"] = nonzero_weights(model)
@@ -234,13 +231,14 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
             _record_all(other, called, inputs, settings._replace(has_gradients=True))
             recorder.adopt(other)
             return
-        found = _on_numbers(recorder, called, inputs, record) or _past_checks(recorder, inputs, record, branches, error)
+        found = _with_integer_lists(recorder, called, inputs, record)
+        found = found or _past_checks(recorder, inputs, record, branches, error)
         if found is None:
             raise
         inputs, branches = found
         lost = False
     if lost and recorder.assumptions:
-        # Keeping the values of tensors that lists index is slow: only a second run does so.
+        # A list as index, ``x[[0, 2]]``, may lose the values of ``x``. Keeping them is slow: only a second run does.
         keeps_indices, branches, other = True, Branches({}), recorder.of_another_run()
         record(inputs, other, branches)
         recorder.adopt(other)
@@ -250,13 +248,13 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
         count_most_expensive(recorder, branches, partial(record, inputs))
 
 
-def _on_numbers(
+def _with_integer_lists(
     recorder: Recorder, model: Model, inputs: Any, record: Callable[[Any, Recorder, Branches], object]
 ) -> tuple[Any, Branches] | None:
-    """Record a run in which a list of integers is numbers, not the shape of a tensor; None if the model fails too.
+    """Record a run in which the model receives a list of integers as a list, not as a tensor of that shape.
 
     Returns:
-        The inputs of the run, and the branches that it met.
+        The inputs of the run, and the branches that it met; None if the model fails on all variants.
     """
     for variant, note in variants_with_numbers(model.forward, inputs):
         other, branches = recorder.of_another_run(), Branches({})
@@ -281,7 +279,8 @@ def _past_checks(
     branches: Branches,
     error: CostError,
 ) -> tuple[Any, Branches] | None:
-    # PyTorch itself has conditions that only guard an error: ``istft`` compares the sum of its windows with 0.
+    # Run the model again with the last undecided condition assumed False, as long as it fails. Some conditions only
+    # guard an error: in PyTorch, ``istft`` compares the sum of its windows with 0.
     passing: set[Branch] = set()
     while not isinstance(error, EndlessLoopError) and len(passing) < _MAX_CHECKS:
         if branches.last is None or branches.last in passing:
@@ -314,7 +313,7 @@ class _Settings(NamedTuple):
     examples: Any
     """The inputs that a program was exported with; None for a module."""
     has_gpu: bool | None
-    """The answer to code that asks for a GPU; None: code that names a GPU is left alone."""
+    """The answer to code that asks for a GPU; None: calls that name a GPU are not changed."""
     has_gradients: bool
     """Whether the forward pass runs with gradients."""
 
@@ -328,7 +327,7 @@ def _record(
     branches: Branches,
     keeps_indices: bool,
 ) -> bool:
-    """Record one pass of a copy of ``model``, which is gone when this returns.
+    """Record one pass of a copy of the model; the copy is freed when this function returns.
 
     Args:
         recorder: receives the calls.
@@ -336,14 +335,15 @@ def _record(
         inputs: its inputs.
         settings: the options.
         kept: watches the tensors of the run.
-        branches: the side to run of every branch that data decide.
-        keeps_indices: whether tensors that are indexed by lists keep their values.
+        branches: which side to run of every branch that depends on data.
+        keeps_indices: whether tensors that a list indexes keep their values.
 
     Returns:
-        Whether some of these tensors may have lost their values.
+        Whether such a tensor may have lost its values.
     """
-    operators, backward, loss, optimizer, step, checkpoint, precision, mesh, plan, rank, *rest = settings
-    dtype, examples, has_gpu, has_gradients = rest
+    operators, backward, optimizer, step = settings.operators, settings.backward, settings.optimizer, settings.step
+    precision, mesh, plan = settings.precision, settings.mesh, settings.plan
+    dtype, examples = settings.dtype, settings.examples
     values, model = Values(), called.module
     memo: dict[int, Any] = {}
     with warnings.catch_warnings() if examples is not None else nullcontext():
@@ -370,26 +370,13 @@ def _record(
     if precision in ALL_BFLOAT16:
         args, kwargs = tree_map_only(Tensor, half_floats, (args, kwargs))
     if has_lazy_parameters(meta_model):
-        _shape_lazy_parameters(called, meta_model, args, kwargs, has_gpu)
+        _shape_lazy_parameters(called, meta_model, args, kwargs, settings.has_gpu)
     recorder.n_params_model = _parameter_count(meta_model)
-    parallel = _parallel(meta_model, mesh, plan, rank, recorder)
-    with WholeEnds(_keep_state(parallel, model, checkpointed(meta_model, checkpoint))) as distribute:
+    parallel = _parallel(meta_model, mesh, plan, settings.rank, recorder)
+    with WholeEnds(_keep_state(parallel, model, checkpointed(meta_model, settings.checkpoint))) as distribute:
         meta_model = distribute()
         made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model, precision == "bfloat16")
-        run = _Pass(
-            called,
-            meta_model,
-            args,
-            kwargs,
-            values,
-            backward,
-            loss,
-            precision,
-            branches,
-            mesh is not None,
-            has_gpu,
-            has_gradients,
-        )
+        run = _Pass(called, meta_model, args, kwargs, values, settings, branches)
         if backward and step in ACCUMULATING and not _has_gradients(meta_model):
             with (
                 WholeEnds(capture(Recorder(), is_estimate=True, keeps_indices=keeps_indices)) as mode,
@@ -397,7 +384,8 @@ def _record(
             ):
                 kept.watch(mode.recording.logs[-1].identities)
                 run.forward_and_backward(mode, nullcontext())
-            note_gradients = getattr(plan, "note_gradients", None)  # a plan that sets them in further estimates
+            # A plan may store these gradients, and set them itself in further estimates.
+            note_gradients = getattr(plan, "note_gradients", None)
             if note_gradients is not None:
                 note_gradients(meta_model)
         with WholeEnds(capture(recorder, is_estimate=True, keeps_indices=keeps_indices)) as mode:
@@ -420,16 +408,16 @@ def _record(
             )
         if values.missed and recorder.assumptions:
             recorder.notes.append(f"{type(model).__name__}: {missed_values(model, values.missed)}")
-        del held  # the caller of a step holds the result and the loss until its end
+        del held  # as in a training loop, output and loss live until the end of the step
     if mesh is None:
         recorder.notes += unread_parameters(recorder)
-    return identities.has_unmade
+    return identities.has_list_index
 
 
 def _shape_lazy_parameters(
     called: Model, meta_model: Module, args: Sequence[Any], kwargs: Mapping[str, Any], has_gpu: bool | None
 ) -> None:
-    # As before the first step of a training: lazy modules take the shapes of their parameters from a pass.
+    # Lazy modules get the shapes of their parameters in a first pass, which is not counted.
     with (
         _keep_random_state(),
         torch.no_grad(),
@@ -451,12 +439,12 @@ def _parallel(
 
 
 def _unsynchronized(model: Module, step: str) -> AbstractContextManager[None]:
-    module = sys.modules.get(f"{__package__}.parallel.plan")  # without it nothing is distributed
+    module = sys.modules.get(f"{__package__}.parallel.plan")  # if it was never imported, no model is distributed
     return nullcontext() if module is None else module.unsynchronized(model, shards_too=step == "unsynchronized")
 
 
 def _has_gradients(model: Module) -> bool:
-    # A plan may set them; the copy of a model has none.
+    # Only a plan can have set gradients: the copy of a model begins without them.
     return any(parameter.grad is not None for parameter in model.parameters())
 
 
@@ -474,13 +462,8 @@ class _Pass(NamedTuple):
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
     values: Values
-    backward: bool
-    loss: Callable[[Any], Any] | None
-    precision: str | None
+    settings: _Settings
     branches: Branches
-    is_distributed: bool
-    has_gpu: bool | None
-    has_gradients: bool
 
     @property
     def passed(self) -> list[Any]:
@@ -489,34 +472,34 @@ class _Pass(NamedTuple):
 
     def _settings_of_thread(self, stack: ExitStack) -> None:
         # PyTorch keeps these settings per thread.
-        stack.enter_context(torch.set_grad_enabled(self.has_gradients))
-        stack.enter_context(casts(self.precision))
-        stack.enter_context(_gpu(self.has_gpu))
+        stack.enter_context(torch.set_grad_enabled(self.settings.has_gradients))
+        stack.enter_context(casts(self.settings.precision))
+        stack.enter_context(_gpu(self.settings.has_gpu))
 
     def forward_and_backward(self, mode: CaptureMode, regrouping: AbstractContextManager[object]) -> object:
-        """Run the pass, and return the result and the loss, which its caller holds until the end of a step."""
+        """Run the pass, and return the output and the loss; holding them keeps their memory alive, as in a run."""
         mode.values.update(self.values)
-        model = self.called.module
+        model, settings = self.called.module, self.settings
         forward = ModelErrorContext(model, mode.recording, "forward", self.passed, self.values.missed)
-        # For collectives, PyTorch itself draws random ids.
-        draws = nullcontext() if self.is_distributed else _draws_noted(mode)
+        # In a distributed run, PyTorch draws random ids for its collectives, which decide nothing in the model.
+        draws = nullcontext() if settings.mesh is not None else _draws_noted(mode)
         mode.thread_settings, mode.branches = self._settings_of_thread, self.branches
         mode.makes_arrays = self.called.function is not None
         with (
-            torch.set_grad_enabled(self.has_gradients),
+            torch.set_grad_enabled(settings.has_gradients),
             forward,
             regrouping,
-            casts(self.precision),
+            casts(settings.precision),
             draws,
-            _gpu(self.has_gpu),
-            supported_on_meta() if self.has_gradients and not self.backward else nullcontext(),
+            _gpu(settings.has_gpu),
+            supported_on_meta() if settings.has_gradients and not settings.backward else nullcontext(),
         ):
             result = consume(mode, self.meta_model, self.called.run(self.meta_model, self.args, self.kwargs))
             wait_for_threads(mode)
-        if not self.backward:
+        if not settings.backward:
             return result
         with ModelErrorContext(model, mode.recording, "backward", self.passed, self.values.missed):
-            held = run_backward(mode, result, self.loss, type(model).__name__)
+            held = run_backward(mode, result, settings.loss, type(model).__name__)
         note_lost_rows(mode, self.meta_model)
         for ledger in mode.ledgers:
             ledger.returned(tensors_in(held))
@@ -541,7 +524,7 @@ def _keep_state(
 
 @contextmanager
 def _keep_random_state() -> Iterator[None]:
-    # The state of numpy is left alone until somebody imports ``numpy.random``: it starts from no seed of the user.
+    # If ``numpy.random`` is not imported yet, the user has not seeded it, and there is no state to keep.
     numpy_random = sys.modules.get("numpy.random")
     state, of_python, of_numpy = torch.get_rng_state(), random.getstate(), numpy_random and numpy_random.get_state()
     try:
@@ -558,7 +541,7 @@ DRAWN = "random numbers of {} were drawn, which may decide what runs: another ru
 
 @contextmanager
 def _draws_noted(mode: CaptureMode) -> Iterator[None]:
-    # Unlike random numbers of PyTorch, those of Python and numpy have values.
+    # Random numbers of PyTorch are meta tensors without values; those of Python and numpy can decide a branch.
     numpy_random = sys.modules.get("numpy.random")
     of_python, of_numpy = random.getstate(), numpy_random and _values_of(numpy_random.get_state())
     yield
@@ -589,9 +572,9 @@ def _keep_hooks(model: Module) -> Iterator[None]:
 
 
 def nonzero_weights(model: Module) -> dict[str, tuple[int, int]]:
-    """Return the weights of each module that are not zero, and all of them; biases are left out.
+    """Return the numbers of nonzero weights and of all weights by module path, without 1-d parameters such as biases.
 
-    A mask of ``torch.nn.utils.prune`` counts: ``weight_orig`` times ``weight_mask``.
+    Masks of ``torch.nn.utils.prune`` are applied: ``weight_orig`` is multiplied by ``weight_mask``.
 
     Raises:
         CostError: if the weights are on the meta device.
@@ -633,52 +616,52 @@ def _parameter_dtype(model: Module) -> torch.dtype:
 
 # Leaked tensors: in caches, in globals and on classes
 #
-# Code of the model that remembers results by their sizes alone would give tensors without data to the next run of the
-# model, and to the next estimate, which would not count what made them.
+# Code of a model may cache a tensor by its size, such as position embeddings. A meta tensor in such a cache would break
+# the next run of the model. It would also change the next estimate, which would not count how the tensor is made.
 
 
 _Cache: Any = type(lru_cache(len))
 
-_NO_CODE_OF_USERS = ("torch", "builtins")
+_NOT_OF_USERS = ("torch", "builtins")
 
-_NO_CONTAINERS = (Tensor, Module, type, ModuleType, FunctionType)
+_NOT_SEARCHED = (Tensor, Module, type, ModuleType, FunctionType)
 """Types that are not searched: they hold far more than the content of a cache."""
 
 _MAX_DEPTH = 4
 """The maximum nesting of containers around a tensor in a cache."""
 
-_MOST_SEARCHED = 16
-"""The maximum number of tensors whose holders are searched, among all objects of the process."""
+_MAX_SEARCHED = 16
+"""The maximum number of tensors whose holders are searched: each search looks at all objects of the process."""
 
 _caches: WeakKeyDictionary[type, set[ref[Any]]] = WeakKeyDictionary()
-"""The caches that the code of a class may use, by class."""
+"""The ``lru_cache`` objects that the code of a class may use, by class."""
 
 
 class KeptTensors:
     """Cleans up tensors that code keeps outside of the model: in caches, globals or class attributes.
 
-    An earlier run may have left tensors in caches of functions. These caches are cleared before the estimate, which
-    would otherwise not count the operators that make the tensors.
+    Caches of functions that hold tensors of an earlier run are cleared at the start: the estimate would otherwise not
+    count the operators that make these tensors.
 
     Args:
-        model: the model, whose classes are those whose code runs.
+        model: the model. Its classes and the modules that define them are searched.
     """
 
     def __init__(self, model: Module) -> None:
-        self._kinds = set(filter(_is_of_user, set(map(type, modules_of(model)))))
-        _clear_caches_of(self._kinds)
-        modules = {id(module): module for module in map(_module_of, self._kinds) if module is not None}
-        owners: list[Any] = [*self._kinds, *modules.values()]
+        self._classes = set(filter(_is_of_user, set(map(type, modules_of(model)))))
+        _clear_caches_of(self._classes)
+        modules = {id(module): module for module in map(_module_of, self._classes) if module is not None}
+        owners: list[Any] = [*self._classes, *modules.values()]
         self._namespaces = [(owner, dict(vars(owner))) for owner in owners]
         self._watched: list[Identities] = []
         self._shared: list[tuple[Any, Any, bool]] = []
 
     def share(self, containers: Iterable[tuple[Any, bool]]) -> None:
-        """Watch lists, dicts and sets to which functions of the model and of its copy refer.
+        """Watch lists, dicts and sets to which functions of the model and of its copy both refer.
 
         Args:
-            containers: pairs of a container and whether several functions refer to it. If so, the model may read from
-                the container what the copy stores in it.
+            containers: pairs of a container and whether several functions refer to it. Then one may store tensors of
+                the copy in it, and another may read them in the next run of the model.
         """
         self._shared = [(container, copy(container), is_read) for container, is_read in containers]
 
@@ -700,13 +683,13 @@ class KeptTensors:
         self._watched.append(identities)
 
     def clear_caches(self) -> None:
-        """Remove tensors from caches of functions only, after an error: its traceback holds most other tensors."""
-        _clear_caches_of(self._kinds)
+        """Clear caches of functions only. After an error, the traceback keeps most other tensors alive anyway."""
+        _clear_caches_of(self._classes)
 
     def remove(self) -> Iterator[str]:
-        """Remove leaked tensors, once nothing else holds them; yield notes on tensors that stay or were there."""
+        """Remove leaked tensors after the run; yield notes on tensors that remain or were there before the run."""
         for name in self._used_from_before():
-            yield f"{name} holds tensors from before this estimate, which the model reads: their making is not counted"
+            yield f"{name} holds tensors from before this estimate, which the model reads: making them is not counted"
         self.restore_shared()
         if not self._tensors():
             return
@@ -724,7 +707,6 @@ class KeptTensors:
             yield f"{_described(kept)} of this estimate {stay} where the code of the model keeps them, without data"
 
     def _used_from_before(self) -> Iterator[str]:
-        # Their making was not counted.
         used = {storage._cdata for each in self._watched for storage in each.from_outside() if storage.device != META}
         for owner, before in self._namespaces if used else ():
             for name, value in before.items():
@@ -760,7 +742,7 @@ def _clear_caches_of(kinds: Iterable[type]) -> None:
 
 
 def _is_of_user(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] not in _NO_CODE_OF_USERS
+    return kind.__module__.partition(".")[0] not in _NOT_OF_USERS
 
 
 def _module_of(kind: type) -> ModuleType | None:
@@ -791,16 +773,17 @@ def _within(containers: Iterable[Any]) -> Iterator[Any]:
     level: Sequence[Any] = [*containers]
     for _ in range(_MAX_DEPTH):
         yield from level
-        searched = [x for x in level if gc.is_tracked(x) and not isinstance(x, _NO_CONTAINERS)]
+        searched = [x for x in level if gc.is_tracked(x) and not isinstance(x, _NOT_SEARCHED)]
         if not searched:
             return
         level = gc.get_referents(*searched)
 
 
 def _remove_from_holders(held: Sequence[Any]) -> None:
-    # Attributes stay.
+    # Clear caches, and delete items of dicts, that hold these tensors, also inside lists and tuples. Attributes of
+    # objects stay: code may rely on them.
     for _ in range(_MAX_DEPTH):
-        held = held[:_MOST_SEARCHED]
+        held = held[:_MAX_SEARCHED]
         ids = set(map(id, held))
         holders = gc.get_referrers(*held) if held else []
         ids.add(id(held))
@@ -835,7 +818,7 @@ def _described(tensors: Sequence[Tensor]) -> str:
 
 
 def unread_parameters(recorder: Recorder) -> Iterator[str]:
-    """Yield a note on parameters that the pass never reads, by their outermost unread modules."""
+    """Yield a note on parameters that the pass never reads; it names the outermost modules that are never read."""
     read = {each for call in recorder.calls for each in call.parameters}
     modules = recorder.modules.items()
     in_use = {each for path, module in modules if not read.isdisjoint(module.parameters) for each in _outermost(path)}

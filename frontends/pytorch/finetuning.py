@@ -40,10 +40,10 @@ def finetuned(
     Args:
         model: the model.
         rank: the rank of the adapters.
-        targets: patterns of the names of linear layers that get one, ``"q_proj"``; default: all but the last layer of
-            the model, which makes its outputs.
+        targets: patterns of the names of linear layers that get an adapter, ``"q_proj"``; default: all but the last
+            linear layer, which computes the outputs.
         kind: one of :data:`KINDS`.
-        base: the format of the weights of these layers, one of :data:`FORMATS`; None: as they are.
+        base: the format of the weights of these layers, one of :data:`FORMATS`; None: unchanged.
 
     Raises:
         CostError: if no linear layer has such a name.

@@ -1,7 +1,7 @@
 """Inputs of an estimate as meta tensors, and outputs that compute only when their caller reads them.
 
-``(64, 64)`` may be the shape of a tensor or a size: annotations, defaults, names and the code of ``forward`` tell. The
-last section runs both sides of branches that data decide.
+``(64, 64)`` may be the shape of a tensor or two integers: annotations, defaults, names and the code of ``forward``
+decide. The last section runs both sides of branches that depend on data.
 """
 
 from __future__ import annotations
@@ -101,9 +101,9 @@ def model_arguments(
 
 
 def variants_with_numbers(forward: Callable[..., Any], inputs: Any) -> Iterator[tuple[Any, str]]:
-    """Yield inputs with numbers in place of one ambiguous shape.
+    """Yield the inputs with one ambiguous list passed as integers instead of a tensor of that shape, and a note.
 
-    Neither signature nor code distinguish these; each variant has a note.
+    A list is ambiguous if neither the signature nor the code of the model shows what it is.
     """
     is_by_name = isinstance(inputs, Mapping)
     if not is_by_name and isinstance(inputs, (list, tuple)) and inputs and all(type(item) is int for item in inputs):
@@ -239,7 +239,8 @@ def _is_array_of_numbers(value: Any) -> bool:
 
 
 def _kind_in(holder: Mapping[Any, Any], key: Any, kind: Kind) -> Kind:
-    # ``{"img_shape": (480, 640)}`` describes data. Lists in a dict are numbers too: shapes of tensors are tuples.
+    # A dict of metadata, ``{"img_shape": (480, 640)}``, has integers. In other dicts, lists have integers, and tuples
+    # are shapes of tensors.
     if kind is Kind.NUMBERS or is_metadata(holder) or is_name_of_sizes(key):
         return Kind.NUMBERS
     return Kind.LIST_IS_NUMBERS
@@ -251,7 +252,7 @@ _DICTS = (dict, OrderedDict)
 
 
 class _TensorCopies(TorchFunctionMode):
-    # ``copy.deepcopy`` calls ``Tensor.__deepcopy__``, which a mode answers.
+    # A mode for ``copy.deepcopy``: it replaces the result of ``Tensor.__deepcopy__``.
     def __init__(self, like: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         self._like = like
@@ -534,7 +535,7 @@ def _is_index(loop: ast.For) -> bool:
 
 
 def is_metadata(value: Mapping[Any, Any]) -> bool:
-    """Return whether a dict describes data rather than holds it: it has a text or a fraction."""
+    """Return whether a dict has metadata, not inputs: some value is a string or a float."""
     return any(isinstance(item, (str, float)) for item in value.values())
 
 
@@ -666,8 +667,8 @@ class _Consumer:
 def consume(mode: CaptureMode, model: Module, result: Any) -> Any:
     """Run the iterators in a result to their ends, as a caller would, and return the result.
 
-    They run under the modules that made them. What is not run is an assumption: functions, coroutines, and more than
-    :data:`MAX_ITEMS` values.
+    Their calls belong to the modules that made them. Functions, coroutines, and iterators beyond :data:`MAX_ITEMS`
+    values do not run; each is listed as an assumption.
 
     Args:
         mode: the capture.

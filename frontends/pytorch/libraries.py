@@ -62,7 +62,7 @@ GRIDS = {"grid_thw", "image_grid_thw", "image_position_ids", "pixel_position_ids
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 _SECOND = 16_000
-"""The samples of one second of sound, at the rate of the speech networks of transformers; spectra are 160 apart."""
+"""The samples of one second of sound, at the rate of speech networks of transformers; one spectrum per 160 samples."""
 
 _MELS = ("num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim")
 """Settings with the number of features of a spectrum."""
@@ -187,7 +187,7 @@ def _class_of(config: Any) -> Any:
         kinds: list[Any] = [each for each in public if isinstance(each, type) and issubclass(each, PreTrainedModel)]
         kinds = [each for each in kinds if each.config_class is type(config) and each.forward is not Module.forward]
         if kinds:
-            return min(kinds, key=lambda kind: not kind.__name__.endswith("Model"))  # of several, the bare one
+            return min(kinds, key=lambda kind: not kind.__name__.endswith("Model"))  # prefer models without a head
     folder = place.split(".")[-2]
     whole = next((f", such as hf:{kind}" for kind in CONFIG_MAPPING if kind.replace("-", "_") == folder), "")
     raise CostError(
@@ -203,7 +203,7 @@ def hugging_face_inputs(model: Module, name: str) -> Any:
     accepted = signature(model.forward).parameters
     main = str(model.main_input_name)
     if accepted.keys() & GRIDS and main != "input_ids":
-        main = "input_ids"  # the values of a grid give the size of an image: text alone has a default
+        main = "input_ids"  # an image needs the values of a grid, which have no default: use text alone
     inputs = dict(_of_main(main, model, config))
     if not inputs:
         return None
@@ -214,7 +214,7 @@ def hugging_face_inputs(model: Module, name: str) -> Any:
     ):
         inputs |= _of_main("pixel_values", model, config)
     if "input_features" in accepted and hasattr(model, "get_audio_features") and hasattr(model, "get_text_features"):
-        inputs |= _of_main("input_features", model, config)  # contrastive: the text has no tokens for the sound
+        inputs |= _of_main("input_features", model, config)  # contrastive models take sound beside the text
     required = {key for key, each in accepted.items() if each.default is each.empty and each.kind not in VARIADIC}
     if "input_ids" in required - inputs.keys():
         inputs["input_ids"] = Tensor((1, _tokens(model, config)), "int64")
@@ -245,7 +245,7 @@ def _of_main(main: str, model: Any, config: Any) -> Mapping[str, Any]:
     if main == "input_values":
         is_codec = hasattr(config, "codebook_size")
         return {main: (1, getattr(config, "audio_channels", 1), _SECOND) if is_codec else (1, _SECOND)}
-    # Costs would depend on the values of masks, so these are left out, and so is None, as for the languages of XLM.
+    # Leave out masks, as costs would depend on their values, and arguments that are None, such as the languages of XLM.
     dummies = {key: x for key, x in model.dummy_inputs.items() if "mask" not in key and x is not None}
     shapes = {key: tuple(x.shape) for key, x in dummies.items()}
     is_text = not any(hasattr(config, f"{each}_config") for each in ("vision", "audio"))

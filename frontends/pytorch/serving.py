@@ -57,8 +57,8 @@ class MetaCachedModel:
     Args:
         model: a language model that takes ``input_ids`` and a cache, such as those of transformers.
         cache: the cache that it runs with, see :func:`maker`.
-        dtype: the dtype in which it is served; None: that of its weights. A model with a recurrence runs in it, because
-            its states may have another dtype, and do not follow that of the weights.
+        dtype: the dtype in which it is served; None: that of its weights. Recurrent models are converted to this dtype,
+            because their states may have another dtype than the weights.
         file: how its file stores the weights.
 
     Raises:
@@ -117,7 +117,7 @@ class MetaCachedModel:
             self.parts = self._parts()
 
     def _parts(self) -> Sequence[CachedPart]:
-        # One token more tells the size per token; states do not grow.
+        # One more token shows the size per token; states do not grow.
         (cache, n_short), (grown, n_longer) = (self._filled(1, tokens) for tokens in (FEW, FEW + 1))
         short, longer = [*parts(cache)], [*parts(grown)]
         self._states = self._states_among(short, longer)
@@ -130,7 +130,8 @@ class MetaCachedModel:
         for window, size in after.items():
             per_token = size - before.get(window, 0)
             found.append(CachedPart(per_token, window, size - (FEW + 1) * per_token, bits.get(window)))
-        # States may also be attributes of modules, as in RecurrentGemma. More calls for more tokens show such a loop.
+        # States may also be attributes of modules, as in RecurrentGemma. Such a model loops over tokens, so more tokens
+        # take more calls.
         stretch(cache, FEW, FEW + 1)
         grows = [tensor.shape for tensor, _ in parts(cache)] == [tensor.shape for tensor, _ in longer]
         self.is_recurrent = any(part.fixed for part in found) or (grows and n_short != n_longer)
@@ -429,7 +430,7 @@ def with_plain_linears(model: Module) -> tuple[Module, Mapping[str, PackedWeight
 
 
 def packed_weight(module: Module) -> PackedWeight | None:
-    """Return the packed weight of a linear layer; None of any other module."""
+    """Return the packed weight of a linear layer; None for any other module."""
     sizes = _linear_sizes(module)
     if sizes is None or _is_plain(module, sizes):
         return None

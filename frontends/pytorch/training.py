@@ -58,11 +58,12 @@ def _finetuning() -> Any:
 
 
 ACCUMULATING = ("accumulated", "unsynchronized")
-"""The steps that are the last of several micro-batches, before which the gradients of the others exist too."""
+"""The last of several micro-batches: gradients of earlier micro-batches exist before it."""
 
 STEPS = ("steady", "first", *ACCUMULATING)
-"""The step that runs: one with existing optimizer state, the one that creates the state, or the last of several
-micro-batches. In earlier micro-batches processes exchange gradients by default (``fully_shard`` in each), or never."""
+"""The step that runs: a step with existing optimizer state, the step that creates the state, or the last of several
+micro-batches. For earlier micro-batches, ``fully_shard`` reduces gradients (``accumulated``) or does not
+(``unsynchronized``)."""
 
 
 def check_training(optimizer: object, step: object, loss: object) -> None:
@@ -86,10 +87,10 @@ def check_training(optimizer: object, step: object, loss: object) -> None:
 
 
 def check_is_training(backward: bool, optimizer: object, step: str, checkpoint: str | None) -> None:
-    """Check that options of a training step come with the pass that they change.
+    """Check that options of a training step come with a backward pass or an optimizer.
 
     Raises:
-        ValueError: if one is; the message says what to pass as well.
+        ValueError: if an option has no effect; the message says what to pass as well.
     """
     if step == "first" and optimizer is None:
         raise ValueError('step="first" is the step that makes the state of an optimizer: pass optimizer= too')
@@ -134,7 +135,7 @@ def make_optimizer(optimizer: str | OptimizerFactory, model: Module, keeps_maste
 
 
 def differentiable(result: Any) -> list[Tensor]:
-    """Return the outputs of a model that have a backward pass, at any depth of its result."""
+    """Return the tensors in the output of a model that have a backward pass, at any depth."""
     found = [x for x in nested_tensors(result) if x.requires_grad]
     return found or [x for x in tensors_in_object(result) if x.requires_grad]
 
@@ -142,12 +143,12 @@ def differentiable(result: Any) -> list[Tensor]:
 def run_backward(mode: CaptureMode, result: Any, loss: Callable[[Any], Any] | None, name: str) -> object:
     """Run the backward pass of a loss, and return the tensors that a training step holds until its end.
 
-    Without a loss it is the sum of all outputs. Its operators are not recorded, but their memory is watched.
+    The default loss is the sum of all outputs. Its operators are not recorded, but their memory is.
 
     Args:
         mode: the capture.
         result: the result of the model.
-        loss: returns the loss from it.
+        loss: computes the loss from the result; None for the default.
         name: name of the model, for messages.
 
     Raises:
@@ -189,7 +190,7 @@ def _run_backward(outputs: Sequence[Any], gradients: Sequence[Any]) -> None:
 
 
 class _Sum(torch.autograd.Function):
-    # In a run its gradients of ones are views of a single number, so that none is counted.
+    # In a run, its gradients of ones are views of a single number, so no memory is counted for them.
     @staticmethod
     def forward(ctx: Any, mode: CaptureMode, *outputs: Tensor) -> Tensor:
         """Return the sum."""
@@ -227,7 +228,7 @@ def note_lost_rows(mode: CaptureMode, model: Module) -> None:
 
 
 def _check_gradients(optimizer: Optimizer) -> None:
-    # A step updates as many rows as the indices of the batch differ, which are data.
+    # A step updates one row per different index of the batch, and an estimate does not know the indices.
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     found = [tuple(p.shape) for p in parameters if p.grad is not None and p.grad.layout is not torch.strided]
     if found:
@@ -242,7 +243,7 @@ def _check_gradients(optimizer: Optimizer) -> None:
 def run_optimizer(mode: CaptureMode, optimizer: Optimizer, step: str) -> None:
     """Run one step of an optimizer.
 
-    Before any but the first step, a step that is neither recorded nor watched makes the state.
+    Unless ``step`` is ``"first"``, an unrecorded step makes the state of the optimizer before.
 
     Raises:
         CostError: if a gradient is sparse.
@@ -263,7 +264,7 @@ def run_optimizer(mode: CaptureMode, optimizer: Optimizer, step: str) -> None:
 
 
 def own_tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a model by name."""
+    """Return all arguments of a model by name, also the positional ones."""
     return {**{f"inputs[{i}]" if len(args) > 1 else "inputs": value for i, value in enumerate(args)}, **kwargs}
 
 
@@ -271,7 +272,7 @@ def own_tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any
 
 
 MAX_DEPTH = 8
-"""How deep objects in the arguments of a pass are looked into."""
+"""The maximum nesting at which objects in the arguments of a pass are searched for tensors."""
 
 _TYPES_ONLY = (type(None), float, complex)
 """Values of these types do not change what a pass computes."""
@@ -281,8 +282,8 @@ class ModulePasses:
     """The passes of a module with gradients; implements :class:`costcore.studies.meter.Passes`.
 
     Args:
-        model: the module that the training loop calls; a compiled one or a wrapper too.
-        is_compiled: whether code that ``torch.compile`` compiled calls it.
+        model: the module that the training loop calls; it may be compiled or a wrapper.
+        is_compiled: whether compiled code (``torch.compile``) calls it.
     """
 
     def __init__(self, model: Module, is_compiled: bool) -> None:
@@ -314,9 +315,8 @@ class ModulePasses:
     def sizes(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sizes:
         """Return how much data a pass processes.
 
-        They are read off its main input: the argument that the model names in ``main_input_name``, as those of
-        Hugging Face do, else the first tensor. The elements of integers are tokens; the first dimension has the
-        samples.
+        The main input decides: the argument named by ``main_input_name`` in models of Hugging Face, else the first
+        tensor. Its first dimension is the number of samples. If it has integers, its elements are tokens.
         """
         from costcore.studies.meter import Sizes  # the meter needs conventions and devices, an estimate does not
 
@@ -347,7 +347,7 @@ def passes_of(model: Any, is_compiled: bool) -> ModulePasses:
 
 
 class _Called(Module):
-    # An estimate takes positional inputs: keyword arguments become such.
+    # Takes all arguments by position, as estimate passes them.
     def __init__(self, model: Module, n_args: int, names: tuple[str, ...]) -> None:
         super().__init__()
         self.model, self.n_args, self.names = model, n_args, names
@@ -417,8 +417,8 @@ def checkpointed(model: Module, modules: str | None) -> Iterator[None]:
         model: a copy of the user's model.
         modules: the name of a class, ``BertLayer``, whose outermost modules are recomputed; or a pattern of their
             paths, ``encoder.layer.*.output``. ``BertLayer(save=mm,softmax)`` keeps the results of these operators, as
-            ``create_selective_checkpoint_contexts`` does; ``attention`` is that of any fused kernel, and ``mm/2`` keeps
-            that of the first of two. None for none.
+            ``create_selective_checkpoint_contexts`` does. ``attention`` stands for any fused attention kernel, and
+            ``mm/2`` keeps the first of every two results. None: no module is recomputed.
 
     Raises:
         TypeError: if it is not a string.
@@ -524,8 +524,8 @@ def outermost(model: Module, class_name: str) -> list[Module]:
 
 
 def _switch(module: Module, run: Callable[..., Any]) -> dict[str, Any]:
-    # Layers of Transformers have a switch of their own, which also keeps a cache of keys and values out of a
-    # recomputation, that would extend it a second time.
+    # Layers of Transformers have a switch of their own. It also disables the KV cache, which a recomputation would
+    # extend a second time.
     if module.training and hasattr(module, "gradient_checkpointing"):
         return {"gradient_checkpointing": True, "_gradient_checkpointing_func": run}
     return {"forward": _Recomputed(run, module.forward)}
@@ -563,8 +563,8 @@ def wrap_forward(module: Module, wrapper: Callable[..., Any]) -> None:
 
 
 PRECISIONS = ("bfloat16", "pure_bfloat16", "autocast")
-"""Ways to run a model in bfloat16: weights in bfloat16 and float32 copies in the optimizer; weights and optimizer state
-in bfloat16; autocast."""
+"""How a model runs in bfloat16: weights in bfloat16 and float32 copies in the optimizer; weights and optimizer state in
+bfloat16; autocast."""
 
 ALL_BFLOAT16 = ("bfloat16", "pure_bfloat16")
 """The precisions with weights in bfloat16."""
@@ -587,7 +587,7 @@ def in_precision(model: Module, precision: str | None) -> None:
 
 
 def half_floats(tensor: Tensor) -> Tensor:
-    """Return an input of a model: in bfloat16 if it is float32 or float64, else as it is."""
+    """Convert an input of a model to bfloat16 if it is float32 or float64."""
     if tensor.dtype not in (torch.float32, torch.float64):
         return tensor
     return tensor.detach().to(torch.bfloat16).requires_grad_(tensor.requires_grad)
@@ -601,13 +601,13 @@ def casts(precision: str | None) -> AbstractContextManager[Any]:
 class MasterWeights(Optimizer):
     """An optimizer that updates float32 copies of weights, then rounds them to the weights.
 
-    A step creates the float32 gradient of one weight at a time; for an optimizer that works on lists it creates all and
-    frees them at its end (Micikevicius et al. 2018, arXiv:1710.03740, section 3.1).
+    A step creates the float32 gradient of one weight at a time. For an optimizer that works on lists (``foreach``), it
+    creates all of them and frees them at its end (Micikevicius et al. 2018, arXiv:1710.03740, section 3.1).
 
     Args:
         parameters: the weights.
         make: makes the optimizer of the copies.
-        one_by_one: whether it updates one after the other.
+        one_by_one: whether weights are updated one after the other, not as a list.
     """
 
     def __init__(

@@ -147,7 +147,7 @@ def pointwise(trace: Trace, graph: Graph) -> Partition:
         if pattern in NEVER_MERGED:
             continue
         for earlier in _producers(graph, [position]):
-            if earlier >= position:  # an id that a later call writes again
+            if earlier >= position:  # a later call has the same output id, as in a loop
                 continue
             cluster = _join(partition, graph, cluster, partition.of[earlier])
         if work.pattern in ("map", "reduce"):
@@ -372,7 +372,7 @@ INLINING_READERS: frozenset[Pattern] = frozenset(("map", "reduce", "move", "wind
 
 
 def inline(graph: Graph, keys: Sequence[object]) -> None:
-    """Inline element-wise results into their readers, unless all readers have as many elements: fusion handles these.
+    """Inline element-wise results into readers of another size. Readers of the same size are left to fusion.
 
     For example, a loop that pads a sum, or reads half of it, reads the operands of the sum instead. The inlined call
     joins the group of its first reader.
@@ -392,7 +392,7 @@ def inline(graph: Graph, keys: Sequence[object]) -> None:
         readers = [graph.nodes[each] for each in positions]
         is_inlined = count <= (1 if any(each.work.pattern == "window" for each in readers) else MOST_LOADS)
         loads.update(dict.fromkeys(node.results, count if is_inlined or len(readers) == 1 else 1))
-        # A concatenation in place holds the finished interpolation, so that other loops read it there.
+        # If a concatenation stores the interpolation, other loops read it there, and need not compute its last blend.
         is_stored = not graph.placed.isdisjoint(positions)
         if node.work.blends and not is_stored and sum(loads.get(each.value, 1) for each in node.operands) > 1:
             _split_interpolations(graph, position, readers)
@@ -531,7 +531,7 @@ def _operands(graph: Graph, node: Node, read: Operand) -> list[Operand]:
         return list(node.operands)
     parts = []
     for operand in node.operands:
-        if magnitude(operand.nbytes) * 2 <= magnitude(whole):  # it is broadcast, and may be needed whole
+        if magnitude(operand.nbytes) * 2 <= magnitude(whole):  # broadcast: a part of the result may read all of it
             parts.append(operand)
         else:
             graph.sizes.setdefault(operand.value, operand.nbytes)

@@ -20,7 +20,7 @@ from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
 
 MOST_LOADS_OF_ROW = 6
-"""The maximum loads per row for which every element recomputes the statistics of a short row."""
+"""Up to this number of loads per row, every element computes the statistics of its row again."""
 
 
 class CallTraffic(NamedTuple):
@@ -29,7 +29,8 @@ class CallTraffic(NamedTuple):
     Attributes:
         read: bytes that it reads.
         written: bytes that it writes.
-        read_again: the part of ``read`` that a better kernel avoids: rows read twice, and operands copied first.
+        read_again: the part of ``read`` that a better kernel avoids: rows that are read twice, and operands that are
+            read to be copied.
         copied: the part of ``written`` that is copies of operands.
     """
 
@@ -42,9 +43,9 @@ class CallTraffic(NamedTuple):
 def traffic(graph: Graph, calls: Sequence[int]) -> list[CallTraffic]:
     """Return the bytes that each call of a group reads and writes; they add up to the bytes of the group.
 
-    Of a value from outside, a group reads the largest part that one of its calls reads, once; different parts add up,
-    to at most the whole value. The first call that reads a part is charged with it. A group writes values that calls
-    outside read, values needed after the run, and values without a reader.
+    A group reads a part of an outside value once, however many of its calls read this part. Different parts of a value
+    add up, to at most the whole value. The first call that reads a part is charged with it. A group writes the values
+    that calls outside read, that are needed after the run, or that nothing reads.
 
     Args:
         graph: the values.
@@ -71,7 +72,7 @@ def is_written(graph: Graph, result: int, members: set[int]) -> bool:
 
 
 def _copied(graph: Graph, position: int) -> Dim:
-    # The first concatenation of an operand reads it, and copies it into the others.
+    # If several concatenations have the same operand, the first reads it and writes it into all results.
     return sum_of(
         [
             operand.nbytes
@@ -145,7 +146,7 @@ def _needed(node: Node, inside: set[int]) -> list[Operand]:
     # Bytes that a call does not need are taken off its largest operands first.
     if not operands or (type(left) is int and not left):
         return operands
-    if is_symbolic(left):  # which cannot be compared with the bytes of an operand
+    if is_symbolic(left):  # a formula cannot be compared with the bytes of an operand
         largest = max(node.operands, key=lambda each: magnitude(each.nbytes))
         return [each._replace(nbytes=each.nbytes - left) if each == largest else each for each in operands]
     reduced = []
@@ -186,7 +187,7 @@ def _smaller(a: Dim, b: Dim) -> Dim:
 
 
 MOST_LOADS = 4
-"""The maximum loads of a result that several loops recompute, as in TorchInductor."""
+"""The maximum number of loads in a result that several loops compute again, as in TorchInductor."""
 
 MOST_JOINED = 8
 """The maximum number of operands of a concatenation in one loop, as in TorchInductor."""
@@ -197,7 +198,7 @@ class Operand(NamedTuple):
 
     Attributes:
         value: the operand id of the value.
-        view: the operand id of the part of the value that is read, in whichever shape.
+        view: the operand id of the part that is read; views of the same part in other shapes have the same id.
         nbytes: bytes of that part.
     """
 
@@ -210,11 +211,11 @@ class Node(NamedTuple):
     """A call in the graph of values.
 
     Attributes:
-        work: what it does.
-        operands: what it reads.
-        results: operand ids of what it produces; 0 stands for none.
+        work: its work.
+        operands: the values that it reads.
+        results: operand ids of its outputs; 0 for an output without an id.
         copied: bytes of operands that are copied into another layout first, and of outputs to which a bias is added.
-        unnamed: bytes of inputs without an operand id, which nothing is known to produce.
+        unnamed: bytes of inputs without an operand id.
         again: bytes of operands that are read again, because the result is written in another layout.
         follows: positions of earlier calls that must run first: producers of its operands, and writers of the same
             memory.
@@ -241,12 +242,13 @@ class Graph:
         readers: positions of the calls that read a value, by operand id.
         kept: operand ids of values that are needed after the run, or by control flow between calls.
         sizes: bytes of whole values of which parts are read, by operand id.
-        home: the position of the call whose value a free call renames, by position; -1 if no call produces it.
-        placed: positions of concatenations whose operands are written into the result by their producers.
-        copied: the first concatenation in ``placed`` that reads a value, by operand id of the part that it reads. It
-            copies the value into the others at the same time.
-        overwriting: positions of calls that overwrite memory which is then read under another name. That value has the
-            id ``-position - 1`` and no producer.
+        home: for each free call, by position, the call that produces the value of which its output is a view; -1 if no
+            call produces it.
+        placed: positions of concatenations without a kernel: the producers of the operands write into the result.
+        copied: the first concatenation in ``placed`` that reads a value, by operand id of the part. It also copies the
+            value into later concatenations.
+        overwriting: positions of calls that overwrite a part of a value, as ``x[0] = 1``. The new content of ``x`` has
+            the id ``-position - 1`` and no producer.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -262,13 +264,13 @@ class Graph:
         self._value: dict[int, int] = {}
         self._view: dict[int, int] = {}
         self._votes: dict[int, tuple[int, int]] = {}
-        """The loads from which a loop computes a value: in another layout, and in the logical one."""
+        """The numbers of loads from which a loop computes a value: in another layout, and in logical order."""
         self._order: dict[int, Order] = {}
         """The axes of a value in memory order, if it is known to differ from the logical order."""
         self._written: dict[int, tuple[int, ...]] = {}
         """The layout that the first product reading a value needs; the producer of the value writes it."""
         self._biased: list[int] = []
-        """Positions of the products whose bias is added afterwards."""
+        """Positions of products whose bias another kernel adds."""
         self.overwriting: set[int] = set()
         self._overwrites = Overwrites()
         self.kept: set[int] = set()
@@ -291,7 +293,7 @@ class Graph:
             self._readers_of_view.setdefault(operand.view, []).append(position)
         producer = self.producer
         values = [operand.value for operand in operands]
-        # A call that reads no bytes needs no operand in memory.
+        # A call that reads no bytes needs no value in memory.
         for identity in beside if operands or work.more_read else ():
             value = self._value.get(identity, identity)
             self.readers.setdefault(value, []).append(position)
@@ -362,8 +364,8 @@ class Graph:
         return None if producer is None else self.nodes[producer].work.pattern
 
     def _is_written_in_layout(self, value: int, view: int, order: tuple[int, ...]) -> bool:
-        # The first product that reads a value decides its layout. A norm whose rows have another layout writes two
-        # values per row, and reads the rows again.
+        # The first product that reads a value decides its layout. If a norm produces the value, and its rows are not
+        # contiguous in that layout, it writes two statistics per row and reads the rows again.
         pattern = self._pattern_of(value)
         is_whole = self._view.get(view, view) == self._view.get(value, value)
         if pattern not in ("map", "reduce") or not order or not is_whole:
@@ -399,7 +401,7 @@ class Graph:
         return [self._as_written(*pair) for pair in zip(operands, storages or [0] * len(operands), strict=True)]
 
     def _as_written(self, operand: Operand, storage: int) -> Operand:
-        # Memory that was overwritten under another name is a new value.
+        # After ``x[0] = 1``, readers of ``x`` read a new value.
         writer = self._overwrites.writer(storage, operand.value)
         if writer is None:
             return operand
@@ -479,7 +481,7 @@ class Work(NamedTuple):
         more_read: bytes read beside the inputs.
         more_written: bytes written beside the outputs, as a mask for the backward pass.
         has_bias: whether it is a product to which a bias is added.
-        blends: whether it is an interpolation, which blends what it has blended along another axis.
+        blends: whether it is an interpolation, which blends along one axis the results of another axis.
     """
 
     pattern: Pattern
@@ -512,7 +514,7 @@ class Work(NamedTuple):
 
     @property
     def ends_loop(self) -> bool:
-        """Whether its results cannot be used in the loop that computes them."""
+        """Whether the loop must end before its results can be used."""
         return self.is_split and not self.reads_twice
 
     @property
@@ -685,7 +687,7 @@ Order = Sequence[int]
 
 
 def order_of_view(layer: Layer, order: Order | None) -> Order | None:
-    """Return the order of the axes of a view; None if it is that of the axes, or unknown.
+    """Return the memory order of the axes of a view; None if it is the logical order, or unknown.
 
     Args:
         layer: the view.
@@ -732,14 +734,14 @@ def _reshaped_order(before: Sequence[Dim], after: Sequence[Dim], order: Order) -
     return found
 
 
-# Memory that later calls overwrite under another name, as ``buffer[0] = x`` does.
+# Memory of which calls overwrite a part through a view, as ``buffer[0] = x`` does.
 
 
 class Overwrites:
-    """The memory that calls overwrote so far: its last writer, and the value that holds the result.
+    """The memory that calls have overwritten so far, by storage id: its last writer, and the value with the result.
 
-    Storage ids identify memory. ``x.add_(1)`` makes a new value in the memory of x, which later readers of x read.
-    After ``x[0].add_(1)`` they read x itself, whose new content no call produced.
+    After ``x.add_(1)``, later calls read the output of that call. After ``x[0].add_(1)``, they read ``x``, which is not
+    an output of that call: its new content needs an id of its own.
     """
 
     def __init__(self) -> None:
@@ -762,7 +764,7 @@ class Overwrites:
         Args:
             position: the position of the call.
             call: the call; its outputs have memory of their own unless it overwrites an operand.
-            values: the value of which an operand id is an alias.
+            values: maps an operand id to the value of which it is an alias.
         """
         count, before = len(call.inputs), []
         self._known.update(call.storages[:count])
@@ -781,7 +783,7 @@ MULTIPROCESSORS = 132
 """Multiprocessors of the target device, here an H100; TorchInductor's rule depends on it."""
 
 INNER, OUTER = (2, 8192), (64, 128)
-"""Rows per multiprocessor from which on rows are not split, and the maximum length of a row that one block reduces.
+"""Rows are not split if there are at least this many per multiprocessor, or if they have at most this length.
 
 ``INNER`` is for rows that are contiguous in memory, ``OUTER`` for strided ones. Source: TorchInductor
 (``InductorChoices.reduction_split_factor`` of PyTorch 2.13, for compute capabilities below 10).

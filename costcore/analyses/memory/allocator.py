@@ -121,7 +121,7 @@ class Allocator(Result):
     def _run(self, ledger: MemoryLedger) -> None:
         pieces: dict[int, Piece] = {}
         requested = allocated = 0
-        for event, number, is_birth in _births_and_deaths(ledger):
+        for event, number, is_birth in _requests_and_frees(ledger):
             nbytes = ledger.blocks[number].nbytes
             if is_birth:
                 piece = pieces[number] = self._allocate(nbytes, event)
@@ -174,8 +174,8 @@ def replay(ledger: MemoryLedger, policy: str = "cuda", **settings: Any) -> Alloc
     return Allocator(ledger, Settings(**settings))
 
 
-def _births_and_deaths(ledger: MemoryLedger) -> Iterator[tuple[int, int, bool]]:
-    # Births sort before deaths: a block that replaces another in the same event overlaps it.
+def _requests_and_frees(ledger: MemoryLedger) -> Iterator[tuple[int, int, bool]]:
+    # In the same event, requests sort before frees: a block that replaces another is allocated before that is freed.
     changes = [(block.born, False, i) for i, block in enumerate(ledger.blocks)]
     changes += [(block.died, True, i) for i, block in enumerate(ledger.blocks) if block.died is not None]
     for event, is_death, number in sorted(changes):

@@ -115,7 +115,7 @@ class Arena(Result):
     def peak_with_reuse(self) -> Dim:
         """The peak if activation functions overwrite operands, and freed buffers are reused for equal shapes only.
 
-        Less the inputs, it equals what ONNX Runtime allocates for tensors on a CPU, if that runs the graph of the file.
+        Without the inputs, this is what ONNX Runtime allocates for tensors on a CPU, unless it changes the graph first.
         """
         lifetimes = lifetimes_of(self._trace, returns_copies=True)
         for order in self._orders:
@@ -176,7 +176,7 @@ class Arena(Result):
 
     @property
     def slots(self) -> list[Slot]:
-        """The values with their places in the arena, in order of birth."""
+        """The values with their places in the arena, in the order in which they are made."""
         return [
             Slot(b.name, offset, int(b.nbytes), b.born, b.last_use, b.kind, b.module, b.shape, b.dtype)
             for b, offset in zip(self._counted, self._layout.offsets, strict=True)
@@ -253,7 +253,7 @@ class Arena(Result):
         return {"name": "peak", "nbytes": self.peak} if self.symbols else {"name": "arena", "nbytes": self.size}
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return a dict per value, in order of birth, as the table shows it; without offsets if sizes are symbolic.
+        """Return a dict per value, as the table shows it, in the order of making; no offsets if sizes are symbolic.
 
         ``born`` and ``dies`` name the first and the last step that needs the value; ``at_peak`` is ``yes`` if it is
         alive at the peak.
@@ -449,8 +449,8 @@ def smallest_layout(lifetimes: Sequence[Lifetime], align: int) -> Layout:
 
     Each block gets the lowest offset without a conflict with placed blocks of overlapping lifetimes. Blocks are
     placed in order of falling size (Pisarchyk and Lee 2020, arXiv:2001.03288, the planner of TensorFlow Lite), of
-    falling number of conflicts, and in order of birth. ``micro`` is the planner of TensorFlow Lite for
-    microcontrollers: falling size, and of equally large blocks the one born last first.
+    falling number of conflicts, and in the order in which they are made (``birth``). ``micro`` is the planner of
+    TensorFlow Lite for microcontrollers: falling size; of equally large blocks, the one made last comes first.
 
     Args:
         lifetimes: the blocks.
@@ -521,7 +521,7 @@ def _place_lowest(order: Sequence[int], sizes: Sequence[int], conflicts: Sequenc
 
 
 def _place_by_birth(lifetimes: Sequence[Lifetime], sizes: Sequence[int], by_birth: Sequence[int]) -> list[int]:
-    # As an allocator that takes the lowest gap at run time.
+    # As a run-time allocator does that always takes the lowest gap.
     offsets = [0] * len(sizes)
     leaving: dict[int, list[int]] = {}
     for i in by_birth:

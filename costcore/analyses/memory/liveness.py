@@ -61,8 +61,8 @@ def _ordered_steps(trace: Trace) -> Iterator[_OrderedStep]:
     flow = trace.run.dataflow
     made = {value.id for step in flow.steps if step.name for value in step.makes} if flow else set()
     free = {record.call.name for record in trace if record.cost is not None and record.cost.mwrite == 0}
+    # If a named step of the dataflow makes the output of a call, the step replaces the call.
     calls = [call for call in trace.calls if not (call.outputs and call.outputs[0] in made)]
-    # A call has no step of its own if a step of the dataflow makes its value.
     highest, last = [], 0
     for call in calls:
         last = max(last, call.outputs[0] if call.outputs else 0)
@@ -121,15 +121,15 @@ class _BlockReader:
     def lifetimes(self) -> Lifetimes:
         """Return the values."""
         flow, run = self._flow, self._trace.run
-        moved = list(_ordered_steps(self._trace))
-        self._join_memory(moved)
+        ordered = list(_ordered_steps(self._trace))
+        self._join_memory(ordered)
         if flow is not None:
             self._inputs = {value.id: value for value in flow.inputs}
             for value in flow.stored:
                 self._stored[self._root(value.id)] = value.nbytes
         for value in self._inputs.values():
             self._external(value.id, value.nbytes, value.name)
-        steps = [self._step(i, each) for i, each in enumerate(moved)] or [ArenaStep("start", False)]
+        steps = [self._step(i, each) for i, each in enumerate(ordered)] or [ArenaStep("start", False)]
         self._keep_order_of_writes(steps)
         returned = {self._root(identity) for identity in run.returned}
         notes = []
@@ -148,11 +148,11 @@ class _BlockReader:
         if any(tensor.dtype == "string" for call in self._trace.calls for tensor in call.layer.outputs):
             notes.append("strings count as 0 bytes: their shape does not determine their size")
         total: Dim = sum(value.nbytes for value in flow.stored) if flow else sum(self._stored.values())
-        return Lifetimes(steps, self._found, _spans(flow.spans if flow else (), moved), total, tuple(notes))
+        return Lifetimes(steps, self._found, _spans(flow.spans if flow else (), ordered), total, tuple(notes))
 
-    def _join_memory(self, moved: Iterable[_OrderedStep]) -> None:
+    def _join_memory(self, ordered: Iterable[_OrderedStep]) -> None:
         # Union-find over operand ids; ids of storages are negative.
-        for call, steps, _ in moved:
+        for call, steps, _ in ordered:
             if call is not None:
                 if call.storages:
                     for identity, storage in zip((*call.inputs, *call.outputs), call.storages, strict=True):
@@ -189,8 +189,8 @@ class _BlockReader:
                         arena_step.after.add(last[block])
                     last[block] = i
 
-    def _step(self, i: int, moved: _OrderedStep) -> ArenaStep:
-        call, steps, writes = moved
+    def _step(self, i: int, ordered: _OrderedStep) -> ArenaStep:
+        call, steps, writes = ordered
         self._touched = set()
         arena_step = ArenaStep(call.name if call is not None else steps[0].name, call is not None)
         if call is not None:
@@ -319,14 +319,14 @@ def _larger(a: Dim, b: Dim) -> Dim:
     return max(a, b)
 
 
-def _spans(spans: Iterable[tuple[int, int]], moved: Sequence[_OrderedStep]) -> list[tuple[int, int]]:
+def _spans(spans: Iterable[tuple[int, int]], ordered: Sequence[_OrderedStep]) -> list[tuple[int, int]]:
     outermost: list[tuple[int, int]] = []
     for first, last in sorted(spans, key=lambda span: (span[0], -span[1])):
         if not outermost or first > outermost[-1][1]:
             outermost.append((first, last))
     found: dict[int, list[int]] = {}
     starts = [first for first, _ in outermost]
-    for i, (call, steps, _) in enumerate(moved) if outermost else ():
+    for i, (call, steps, _) in enumerate(ordered) if outermost else ():
         identity = call.outputs[0] if call is not None and call.outputs else steps[0].at if steps else 0
         k = bisect_left(starts, identity + 1) - 1
         if k >= 0 and identity <= outermost[k][1]:
@@ -406,7 +406,7 @@ class Lifetimes(NamedTuple):
 
     Attributes:
         steps: the steps of the run in order; for a run without calls, one empty step.
-        blocks: the memory of every value, in order of birth; weights are not among them.
+        blocks: the memory of every value, in the order in which values are made; weights are not among them.
         spans: first and last step of each outermost data-dependent loop or branch.
         weights: bytes of the stored tensors that the run reads, each once.
         notes: the assumptions behind the figures.
@@ -471,7 +471,7 @@ class _BlockMerger:
         self._kept: set[int] = set()
 
     def run(self) -> list[Block]:
-        """Return the joined blocks, in order of birth."""
+        """Return the joined blocks, in the order in which they are made."""
         for i in self._range:
             step = self._lifetimes.steps[i]
             self._join_all(i, step.takes)
@@ -519,7 +519,7 @@ class _BlockMerger:
 
     def _join(self, i: int, made: int, taken: int) -> bool:
         a, b = self._current(made), self._current(taken)
-        # Only a block of the same size that dies in this very step can be taken over, never an input or a result.
+        # Only a block of the same size whose last use is this step can be taken over, never an input or a result.
         new, old = self._lifetimes.blocks[a], self._lifetimes.blocks[b]
         if a == b or old.kind == "input" or old.is_kept or b in self._kept or new.born != i:
             return False

@@ -76,11 +76,11 @@ class _Node:
 
     Attributes:
         steps: indices of its steps.
-        reads: blocks from before that it needs.
-        makes: blocks that it makes and that others need.
-        inner: the maximum bytes of blocks made by it that are alive at once while it runs.
-        savings: blocks that may take over memory of earlier nodes: block, size and the candidates.
-        needs: for a node of several steps, returns ``inner`` without the blocks that took over memory.
+        reads: blocks of earlier nodes that it needs.
+        makes: blocks that it makes for later nodes.
+        inner: the maximum bytes of its own blocks that are alive at once while it runs.
+        savings: blocks that may take over memory of earlier nodes: block, size, and the blocks to take over.
+        needs: for a node of several steps, returns ``inner`` without blocks that take over memory of earlier nodes.
         before: nodes that must run before it.
         after: nodes that must run after it.
     """
@@ -169,7 +169,7 @@ class _Graph:
             node.inner = node.needs(frozenset())
 
     def _peak_inside(self, node: _Node, lifetimes: Lifetimes, inplace: bool, taken: frozenset[int]) -> int:
-        # Blocks in ``taken`` continue blocks from before, so they do not count.
+        # Blocks in ``taken`` take over memory of earlier nodes, so they do not count here.
         first, last = node.steps[0], node.steps[-1]
         names = {lifetimes.blocks[block].name for block in taken}
         inside = [

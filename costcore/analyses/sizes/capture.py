@@ -16,7 +16,7 @@ from costcore.ir import BITS, Cost, Layer, Operations, Tensor
 from costcore.numbers import Dim, Evaluation, as_dim, as_text, is_symbolic, size_from, symbol_of
 from costcore.trace.call import Assumption, Call
 from costcore.trace.run import Run, Unfolded
-from costcore.trace.trace import FEWEST, CallCost, Trace, ids_of, is_named, is_named_shape
+from costcore.trace.trace import KEPT_REPETITIONS, CallCost, Trace, ids_of, is_named, is_named_shape
 from costcore.trace.trace import Dim as NamedDim
 
 Point = tuple[int, ...]
@@ -718,7 +718,7 @@ def folded(trace: Trace, keeps_ids: bool) -> Trace:
     ids: dict[int, tuple[int, ...]] = {}
     folds: list[tuple[int, int]] = []
     priced = [i for i, record in enumerate(trace) if not is_free(record)]
-    records = {i: _with_one_list(trace.records[i], FEWEST if keeps_ids else 1) for i in priced}
+    records = {i: _with_one_list(trace.records[i], KEPT_REPETITIONS if keeps_ids else 1) for i in priced}
     numbers: dict[object, int] = {}
     keys = [numbers.setdefault(_repetition_key(records[i]), len(numbers)) for i in priced]
     times: dict[int, int] = {}
@@ -727,11 +727,11 @@ def folded(trace: Trace, keeps_ids: bool) -> Trace:
     while at < len(keys):
         length, count = _repeats(keys, at)
         if keeps_ids:
-            blocks = _whole_blocks(outlines, priced, at, length, count) if count >= FEWEST else []
+            blocks = _whole_blocks(outlines, priced, at, length, count) if count >= KEPT_REPETITIONS else []
             for same in zip(*blocks, strict=True):
                 times[same[0]] = count
                 dropped.update(same[1:])
-                ids[same[0]] = tuple(i for j in same[:FEWEST] for i in ids_of(trace.records[j].call))
+                ids[same[0]] = tuple(i for j in same[:KEPT_REPETITIONS] for i in ids_of(trace.records[j].call))
             folds += [(block[0], len(block)) for block in blocks[:1]]
         elif count > 1:
             block = priced[at : at + length * count]

@@ -40,7 +40,7 @@ from costcore.errors import CostError
 from costcore.numbers import Dim, Evaluation, as_dim, floor_div, is_symbolic, minimum, symbol_of
 from costcore.trace.call import Call, ModuleCall, notes_in_sizes
 from costcore.trace.run import Run
-from costcore.trace.trace import FEWEST, CallCost, Trace
+from costcore.trace.trace import KEPT_REPETITIONS, CallCost, Trace
 
 # From captures to a symbolic run.
 
@@ -74,7 +74,9 @@ def trace_in_sizes(
         return _trace_in_sizes(Samples(inputs, capture), limits, pricer)
     except OtherOperatorsError:
         nearer = [each if each.is_stated else each.nearer(UNROLLED) for each in limits]
-        from_short, from_long = ([each.from_at_least(low) for each in nearer] for low in (FEWEST, FIRST["sequence"]))
+        from_short, from_long = (
+            [each.from_at_least(low) for each in nearer] for low in (KEPT_REPETITIONS, FIRST["sequence"])
+        )
         for tried, keeps_ids in ((from_short, True), (from_long, True), (nearer, False), (from_long, False)):
             try:
                 return _trace_in_sizes(Samples(inputs, _folding(capture, keeps_ids)), tried, pricer)
@@ -711,7 +713,7 @@ def exceptions(symbols: Sequence[str], limits: Sequence[Limits], ends: Ends) -> 
 
 def _smallest(samples: Samples, fit: Fit, limits: Limits, axis: AxisFit) -> int:
     is_loop = samples.trace.run.unfolded is not None
-    small = range(limits.smallest, min(2 * FEWEST if is_loop else FEWEST + 1, limits.low))
+    small = range(limits.smallest, min(2 * KEPT_REPETITIONS if is_loop else KEPT_REPETITIONS + 1, limits.low))
     return next((size for size in small if _holds(samples, fit, axis.point(size))), limits.low)
 
 

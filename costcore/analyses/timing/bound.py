@@ -137,7 +137,7 @@ class Work(NamedTuple):
 def _amounts(layer: Layer, cost: Cost, device: Device) -> Work:
     # Operations, not seconds; ``matrix`` has the multiply-adds.
     needed = fewest_products(layer, device.fast_convolution)
-    # A mask also excludes what else is done with a pair, such as its softmax.
+    # For a masked pair, a kernel skips all operations, such as those of the softmax, and not only the products.
     part = 1.0 if layer.op in CONVOLUTIONS else needed
     least = needed_part(layer, cost)
     needed, part = needed * least, part * least
@@ -203,8 +203,8 @@ def _operations(cost: Cost) -> Operations:
     flops = cost.flops
     if isinstance(flops, Operations):
         return flops
-    # A calculator that returned a number may have counted a multiply-add as two: at least half of the rest are
-    # operations.
+    # A calculator that returned a number may have counted a multiply-add as two FLOPs. So at least half of the FLOPs
+    # besides MACs are operations.
     return Operations(fma=max(0, flops - cost.macs) // 2 + cost.macs)
 
 
@@ -426,7 +426,7 @@ def _axes(layer: Layer) -> list[Axis]:
         return []
     before = [each[0] if isinstance(each, tuple) and each else each for each in padding]
     if not all(isinstance(each, int) for each in (*kernel, *stride, *dilation, *before)):
-        return []  # of a saved report that was edited
+        return []  # the report was edited after it was saved
     if any(each < 1 for each in stride) or any(each > MOST_TAPS for each in kernel):
         return []
     sizes, positions = long.shape[x.ndim - rank :], short.shape[x.ndim - rank :]
@@ -632,7 +632,7 @@ MOST_HALVINGS = 8
 """The maximum number of halvings; each visits all calls once more."""
 
 ROUNDING = 1e-9
-"""The relative rounding error of sums of floats is smaller."""
+"""An upper bound of the relative rounding error of sums of floats."""
 
 
 class Step(NamedTuple):

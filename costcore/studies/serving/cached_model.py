@@ -72,8 +72,8 @@ class StoredFile(NamedTuple):
     """How a file stores the weights of a model.
 
     Attributes:
-        parts: how parameters are stored, by module path and number of elements; also under the paths of enclosing
-            modules, which may read them.
+        parts: how parameters are stored, by module path and number of elements. Enclosing modules have entries too,
+            because they may read the parameters of their children.
         nbytes: bytes of all tensors of the file.
         formats: the formats of its tensors, by bytes in descending order.
         others: names of tensors that are not parameters of the model; ``nbytes`` includes them.
@@ -85,11 +85,12 @@ class StoredFile(NamedTuple):
     others: Sequence[str]
 
     def part(self, module: str, size: Dim) -> StoredPart | None:
-        """Return how a weight is stored that a module reads; None if the file has no such weight.
+        """Return how the file stores a weight that a module reads; None if it has no such weight.
 
         Args:
             module: the path of the module.
-            size: elements of the weight; of a slice the mean of all weights of the module is returned.
+            size: elements of the weight. For a size that no weight has, such as a slice, the result is the mean of all
+                weights of the module.
         """
         exact = self.parts.get((module, size)) if isinstance(size, int) else None
         return exact or self.parts.get((module, ALL))
@@ -211,7 +212,7 @@ class CachedModel(Protocol):
         packed: packed weights by path of their module.
         latents: its attention layers that cache latent vectors.
         parts: the cache of one sequence, by kind of layer.
-        most_tokens: maximum sequence length of the model; None if it has none.
+        most_tokens: the maximum sequence length of the model; None if unlimited.
         file: how its file stores the weights; None without a file.
         blocks: its layers; None if its configuration does not state them.
         is_recurrent: whether it has states of a fixed size, so that it may loop over tokens.
@@ -260,8 +261,8 @@ _Key = tuple[int, tuple[bool, ...], tuple[int | None, ...], tuple[Role, ...]]
 def with_marks(trace: Trace, storages: CacheStorages, pricer: Callable[[Call], CallCost]) -> Trace:
     """Return the run with the role :data:`CACHED` or :data:`STATE` on tensors in the cache and on copies of them.
 
-    A copy of only cached elements is marked too. A copy that repeats elements, such as the keys of a group for each of
-    its heads, counts with the size of its source: an engine reads only that.
+    A copy that repeats elements, such as the keys of a group for each of its heads, counts with the size of its source,
+    because an engine reads only the source.
 
     Args:
         trace: the run.
@@ -273,7 +274,7 @@ def with_marks(trace: Trace, storages: CacheStorages, pricer: Callable[[Call], C
 
 
 def times_cached(trace: Trace, storages: CacheStorages) -> int:
-    """Return how often a pass writes each new element to the cache: several times if the model repeats heads first."""
+    """Return how often a pass writes each new element to the cache: several times if the model first repeats heads."""
     copies: dict[int, int] = {}
     copied: dict[tuple[int, int], int] = {}
     times = 1

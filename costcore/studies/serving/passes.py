@@ -41,10 +41,10 @@ MOST_CAPTURED = 8
 """The number of captured passes before formulas are fitted: a fit takes as long as about twenty passes."""
 
 LONGEST_LOOP = 256
-"""The same for models with a recurrence: they may loop over tokens."""
+"""The maximum length at which formulas are checked for recurrent models, which may loop over tokens."""
 
 LONGEST_MASK = 8192
-"""The same if masks are read, which have an element per pair."""
+"""The maximum length at which formulas are checked for models that read mask tensors, with one element per pair."""
 
 SHORTEST = 8
 """The minimum range of lengths for a fit; a shorter range is captured length by length."""
@@ -79,7 +79,7 @@ class Runs:
     Args:
         model: the model.
         widths: the bits of stored numbers.
-        windows: the windows of its layers; at these lengths other calls run.
+        windows: the windows of its layers. Beyond such a length, a pass has other calls.
         counts_pairs: whether the pairs of attention that masks allow count, not all.
 
     Attributes:
@@ -147,7 +147,7 @@ class Runs:
         longest = LONGEST_MASK if self._counts_pairs else LONGEST
         if self._model.is_recurrent:
             longest = LONGEST_LOOP
-        # At a window, other calls run: formulas hold only between two windows.
+        # A pass longer than a window has other calls: formulas hold only between two windows.
         limit = min(longest, self._model.most_tokens or longest)
         edges = [1, *(window - new for window in self._windows if 1 < window - new < limit), limit - new + 1]
         return next(((a, b - 1) for a, b in pairwise(edges) if a <= length < b), (edges[-2], edges[-1] - 1))
@@ -222,12 +222,12 @@ class Point(NamedTuple):
 
 
 WAYS = ("expanded", "absorbed", "recomputed")
-"""The variants of latent attention.
+"""The variants of multi-head latent attention.
 
-* ``expanded``: every token is expanded once, and its keys and values are kept.
-* ``absorbed``: queries are multiplied by the expansion of keys, and results by that of values, with as many products
-  per new token as its expansion needs; attention is to latents, which are kept.
-* ``recomputed``: latents are kept, and all are expanded in every pass.
+* ``expanded``: the latent vector of a token is expanded to keys and values once, which are cached.
+* ``absorbed``: latent vectors are cached, and attention runs on them. The matrix that expands keys multiplies the
+  queries instead, and the matrix that expands values the results. This takes as many MACs per new token as expansion.
+* ``recomputed``: latent vectors are cached, and all of them are expanded in every pass.
 """
 
 
@@ -256,7 +256,7 @@ def attended(
 def _as_kept(kind: Kind, tally: Tally, point: Point, how: str) -> Tally:
     if not kind.is_latent:
         return tally
-    # Kept keys and values are expanded once per new token, not again for cached ones.
+    # The captured pass expanded all tokens. With cached keys and values, only new tokens are expanded.
     again = 0 if how == "recomputed" else _part(tally.expand_macs * point.past, point.past + point.tokens)
     return tally._replace(macs=tally.macs - again, flops=tally.flops - again, load_kv=0, store_kv=0, copied=0)
 
@@ -272,7 +272,8 @@ def _part(products: Dim, length: Dim) -> Dim:
 
 # Sums over the calls of a pass: operations, and bits of weights, activations and cache.
 #
-# Weights of experts are an upper bound, from which :func:`not_expected` and :func:`not_needed` subtract.
+# For weights of experts, these sums assume that every row chooses another expert, up to all. :func:`not_expected` and
+# :func:`not_needed` return what to subtract for the expected and for the minimum number of experts.
 
 FLOATING = frozenset(name for name in BITS if name.startswith(("float", "bfloat", "complex")))
 
@@ -343,7 +344,7 @@ class Kind(NamedTuple):
     Attributes:
         op: the operator.
         bits: bits of the weights that they read, without scales; 0 if they read none.
-        act: bits of the activations that these are multiplied by; 0 if they read none.
+        act: bits of the activations that these weights multiply; 0 if they read no weights.
         is_latent: whether they are part of attention over latent vectors.
     """
 
@@ -443,7 +444,7 @@ def tallies_of(records: Iterable[CallCost], widths: Widths) -> Tallies:
 
 
 def _weight_widths(module: str, layer: Layer, widths: Widths) -> tuple[StoredWeight, ...]:
-    # Most axes first: callers take the matrix, not the bias.
+    # Matrices before biases, as callers take the first.
     weights = sorted((x for x in layer.inputs.values() if x.role == "param"), key=lambda x: -x.ndim)
     return tuple(widths.weight(module, x) for x in weights)
 
@@ -477,7 +478,7 @@ def _tally(record: CallCost, widths: Widths) -> Tally:
 
 def _copy(reads: list[Tensor], act: list[Tensor], stored: list[Tensor], load_act: Any, widths: Widths) -> Tally:
     width = widths.cached(stored[0]) if stored else 0
-    # A call without FLOPs appends to the cache what it does not read from it.
+    # A call without FLOPs that writes to the cache appends the activations that it reads.
     new = sum(x.size for x in act if x.dtype in FLOATING) * width
     copied = sum(x.stored_size * widths.cached(x) for x in reads) + sum(x.size * widths.cached(x) for x in stored)
     return Tally(n_calls=1, load_act=load_act, store_kv=new, copied=copied + load_act)

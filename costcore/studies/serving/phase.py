@@ -116,7 +116,7 @@ class Phase(Result):
 
     @property
     def total(self) -> Tally:
-        """The sums over all calls; amounts of bits."""
+        """The sums over all calls, in bits."""
         total = Tally()
         for tally in self.tallies.by_op.values():
             total = total.plus(tally)
@@ -202,15 +202,15 @@ class Phase(Result):
 
     @property
     def needed_macs(self) -> int:
-        """MACs without attention pairs that a kernel can skip: a key after its query, or beyond the window.
+        """MACs without attention pairs that a kernel can skip: keys after the query, or beyond the window.
 
-        If layers have different windows, the smallest is used for all: a lower bound for every kernel.
+        If layers have different windows, the smallest window counts for all of them, so that this is a lower bound.
         """
         return self._needed(self.total)
 
     def _needed(self, tally: Tally) -> int:
         new, past = self.point.tokens, self.point.past
-        if new == 1 or self.is_computed:  # keys beyond the window are not in the cache
+        if new == 1 or self.is_computed:  # a single token attends to all keys in the cache
             return ceil(tally.macs)
         # Exact: floats would round large numbers of MACs.
         allowed = Fraction(pairs_before(new, past, self.window), new * (past + new))
@@ -261,7 +261,7 @@ class Phase(Result):
 
     @property
     def weight_bits(self) -> tuple[int, int]:
-        """Bits of most weights, and of the activations that they are multiplied by; zeros without weights."""
+        """Bits of most weights, and of the activations that they multiply; zeros without weights."""
         kinds = self.tallies.by_op.items()
         kind, _ = max(kinds, key=lambda item: item[1].load_weight, default=(None, None))
         return (0, 0) if kind is None else (kind.bits, kind.act)
@@ -348,11 +348,11 @@ class PhaseTime(Result):
     Attributes:
         device: name of the device.
         compute_seconds: two FLOPs per needed MAC at the peak of the dtype; None if that is unknown.
-        memory_seconds: weights and cache at the bandwidth of main memory, with the experts that are expected.
+        memory_seconds: weights and cache at the bandwidth of main memory, with the expected number of experts.
         tokens: new tokens of the pass.
         cached_share: the share of these bytes that the caches of the device could keep from one pass to the next.
-        least_memory_seconds: as ``memory_seconds``, with the experts of one token; without experts equal to it.
-        reached: which share of the bound published runs reached; None if none is near.
+        least_memory_seconds: as ``memory_seconds``, with the minimum number of experts.
+        reached: which share of the bound published runs reached; None if no published run is near.
     """
 
     device: str
@@ -375,7 +375,7 @@ class PhaseTime(Result):
 
     @property
     def bound_seconds(self) -> float:
-        """The larger of both; with experts the minimum time of the mean pass."""
+        """The larger of ``compute_seconds`` and ``memory_seconds``; with experts the minimum time of the mean pass."""
         return max(self.compute_seconds or 0.0, self.memory_seconds)
 
     @property
@@ -385,7 +385,7 @@ class PhaseTime(Result):
 
     @property
     def binds(self) -> str:
-        """``compute`` or ``memory``: which is the larger."""
+        """The bottleneck: ``compute`` or ``memory``."""
         return "compute" if (self.compute_seconds or 0.0) > self.memory_seconds else "memory"
 
     @property
@@ -423,7 +423,7 @@ def least_time(
         macs: multiplications that must happen.
         nbytes: bytes that come from main memory or go there.
         tokens: new tokens of the pass.
-        least: these bytes with the minimum number of experts.
+        least: ``nbytes`` with the minimum number of experts.
 
     Raises:
         TypeError, ValueError, OSError: if there is no such device.

@@ -33,7 +33,7 @@ from costcore.text.output import Column
 from costcore.trace.call import Assumption, check_attention
 
 FORMULA_COLUMNS = ("macs", "flops", "load_weight", "load_act", "store_act", "load_kv", "store_kv")
-"""The amounts with formulas. The sums over calls, from which they are computed, have bits in place of bytes."""
+"""The columns with formulas."""
 
 
 class ServingReport(Result):
@@ -51,8 +51,8 @@ class ServingReport(Result):
             such as norm weights, are stored in ``dtype``. Weights that the model has in packed storages stay as they
             are.
         kv: format of keys and values; default: ``dtype``. States of recurrences stay as the model has them.
-        activations: dtype to which inputs of products with weights are quantized, ``"int8"``, ``"fp8"``; default: as
-            the packed weights of the model have it, else ``dtype``.
+        activations: dtype to which inputs of products with weights are quantized, ``"int8"``, ``"fp8"``; default: the
+            dtype that packed weights of the model state, else ``dtype``.
         cache: how the cache grows: ``"static"`` (preallocated), ``"paged"`` (in blocks) or ``"dynamic"`` (copied as
             a whole); or the name of a cache that a plug-in registers by the hook ``costcore_caches``.
         block: tokens of a block of a paged cache.
@@ -144,9 +144,10 @@ class ServingReport(Result):
             batch: number of sequences.
             context: tokens of each sequence that the last new token attends to, itself included.
             tokens: new tokens of each sequence: 1, or more if drafts are verified.
-            latent: how attention over latent vectors (DeepSeek) works: ``"expanded"``, on keys and values that are made
-                once per token and kept; ``"absorbed"``, on the latents, as engines decode; ``"recomputed"``, on keys
-                and values that every pass makes of all latents, as transformers 5 does. Other attention has no choice.
+            latent: how multi-head latent attention (DeepSeek) runs: ``"expanded"`` computes the keys and values of a
+                token once and caches them; ``"absorbed"`` caches the latent vectors and attends to them, as engines
+                do; ``"recomputed"`` caches the latent vectors and computes all keys and values in every pass, as
+                transformers 5 does. Other attention ignores it.
 
         Raises:
             TypeError, ValueError: if a number is invalid.
@@ -254,7 +255,7 @@ class ServingReport(Result):
 
         Args:
             context: tokens of the sequence.
-            latent: ``"expanded"`` if keys and values that are made of latents are kept, else the latents are.
+            latent: ``"expanded"`` if latent attention caches keys and values; otherwise it caches latent vectors.
 
         Raises:
             TypeError, ValueError: if an argument is invalid.
@@ -321,8 +322,8 @@ class ServingReport(Result):
     ) -> RequestRates:
         """Return time to the first token, time per token and request rate of a server, by batch.
 
-        Every step takes its lower bound. The rates are closed forms of these: a number of sequences always run, and as
-        one ends, the next begins. There is no queue. Another schedule may be faster.
+        Every step takes its lower bound, and the rates follow in closed form: the batch is always full, because the
+        next request begins when one ends. There is no queue. Another schedule may be faster.
 
         Args:
             device: the device, or its name.

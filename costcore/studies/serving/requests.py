@@ -130,7 +130,7 @@ def requests_of(
 
 
 class Rate(NamedTuple):
-    """What a device serves with a number of sequences running.
+    """The rates and latencies of a device at one batch size.
 
     Attributes:
         batch: sequences that run at a time.
@@ -140,7 +140,7 @@ class Rate(NamedTuple):
         request_seconds: time from the start of a request to its last token.
         requests_per_second: requests that end per second.
         tokens_per_second: output tokens per second.
-        decoding: sequences that decode at a time; fewer than ``batch`` if chunked prefills end too rarely for more.
+        decoding: sequences that decode at a time; fewer than ``batch`` if chunked prefills end too slowly to keep up.
         exchanged: bytes that a device sends per decode step in all-to-alls (dispatch and combine); None without.
         prefill_devices: prefill devices per decode device; None if one does both.
         price_per_million_input: the minimum price of a million prompt tokens; None without a price of the device, and
@@ -438,7 +438,7 @@ class Server:
 
     @property
     def of_device(self) -> tuple[int | None, float | None]:
-        """Per device: bytes of weights (None on a single device), and experts per layer (None without experts)."""
+        """The bytes of weights per device (None on a single device), and experts per layer (None without experts)."""
         if self._blocks is None:
             return None, None
         each = None if self._experts is None else self._experts.experts / self._setup.expert_ranks
@@ -505,7 +505,8 @@ class Server:
     # The steps.
 
     def _seconds(self, device: Device, *phases: Phase) -> float:
-        # Phases of one step share one read of the weights. With replicas, the phases are those of one replica.
+        # The phases of one step, such as a decode and a chunk of a prompt, read the weights once. With replicas of the
+        # attention layers, these are the phases of one replica.
         ranks, tokens = self._setup.ranks, sum(phase.new_tokens for phase in phases)
         nbytes = self._read_weights(max(phases, key=lambda phase: phase.load_weight), tokens)
         nbytes += sum(max(phase.load_kv, phase.store_kv) for phase in phases) // self._split_of_cache

@@ -35,10 +35,10 @@ from costcore.registry import frontend_for_file, loaded, specs
 from costcore.studies.sweeps.rows import ModelRow, NamedModel, Settings, failure, read_frame, row_of, write_frame
 
 _CODE = "from costcore.studies.sweeps.child import main; main({limit!r}, {path!r})"
-"""The code of a child; for tasks that are Python code, it searches modules like this process."""
+"""The code that a child process runs; it gets the module search path of this process."""
 
 QUICK = 0.05
-"""The maximum seconds of a row for sending the next task ahead: no idle process could take that task much earlier."""
+"""While rows take at most these seconds, processes get their next task ahead: no idle one could begin much earlier."""
 
 SMALL = 1 << 15
 """The maximum bytes of a task sent ahead."""
@@ -146,7 +146,7 @@ class _Child(NamedTuple):
     def start(cls, memory_limit: int | None) -> _Child:
         code = _CODE.format(path=[folder for folder in sys.path if isinstance(folder, str)], limit=memory_limit)
         command = python_command(code, keep_environment=True)
-        # A session of its own: Ctrl-C is for the process that starts it, which then ends it, and all that it started.
+        # In a session of its own it does not receive Ctrl-C: this process does, and ends it with all that it started.
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         return cls(process, cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout))
 
@@ -219,7 +219,7 @@ def _is_running(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    # After a wait the number may belong to another process.
+    # Once a process was waited for, its number may belong to another process.
     if process.returncode is None:
         try:
             os.killpg(process.pid, signal.SIGKILL)
@@ -317,7 +317,7 @@ class Task(NamedTuple):
     Attributes:
         position: its position in the table.
         name: its name.
-        content: its model, inputs and settings, pickled; or its row, if they cannot be pickled.
+        content: its model, inputs and settings, pickled; if they cannot be pickled, a row with that error.
         frontends: the frontends that it probably needs; their import does not count as time of the model.
         plan: the limits.
         run: identifies the call of ``table``; processes are not shared between calls, because code may have changed.
@@ -427,7 +427,7 @@ Tasks: TypeAlias = "Callable[[int, NamedModel], Task]"
 """A function that makes a task of a position and a model."""
 
 AHEAD = 3
-"""Pickled tasks per process: one running, one waiting in the process, one for any of them."""
+"""Pickled tasks per process: one that runs, one that waits in the process, and one that waits for an idle process."""
 
 
 def rows(models: Mapping[int, NamedModel], settings: Settings, plan: Plan) -> Generator[Numbered, None, None]:
@@ -463,7 +463,7 @@ def _rows_beside(models: Mapping[int, NamedModel], task_of: Tasks, plan: Plan) -
 
     def row() -> Numbered:
         while isinstance(found := done.get(), Future):
-            found.result()  # raises what ended a thread
+            found.result()  # raises the exception that ended a thread
         return found
 
     try:
@@ -631,7 +631,7 @@ def _in_parallel(joblib: Any, tasks: Iterable[Task], jobs: int | None, ahead: in
         parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
         yield from parallel(call(task) for task in tasks)
         return
-    # The backend cannot return single rows: batches.
+    # This backend returns no single rows, only whole batches.
     tasks = iter(tasks)
     with joblib.Parallel(n_jobs=jobs, batch_size=1) as parallel:
         while batch := [*islice(tasks, ahead)]:

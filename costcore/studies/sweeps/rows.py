@@ -1,7 +1,7 @@
 """Rows of tables of models: how a row is computed, which columns it has, and files to which rows are appended.
 
 A failing model gives a row with the error as status. Rows are appended to JSON lines, CSV or Parquet under a lock, so
-that an interrupted table can go on. Messages between the processes that compute rows are here too.
+that an interrupted table can resume. The last section has the messages between the processes that compute rows.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Rows(Sequence[ModelRow]):
         status = self._statuses.setdefault(row.status, len(self._statuses))
         packed: bytes | ModelRow = row
         if row.name == self._models[position].name and tuple(row.costs) == self._columns * (not row.failed):
-            with suppress(ValueError):  # a formula
+            with suppress(ValueError):  # not a number, but a formula
                 packed = marshal.dumps((status, row.failed, *row.costs.values()), 2)
         self._packed[position] = packed
         self._places = None
@@ -308,7 +308,7 @@ def _needed(model: Any, inputs: Any, settings: Settings) -> dict[str, Any]:
     spec = frontend_of(model)
     accepted = {"record_api_calls", *spec.options, *spec.model_options} - settings.options.keys()
     if has_names(inputs):
-        accepted.discard("memory")  # has no formula
+        accepted.discard("memory")  # with named sizes, memory has no formula
     return {name: value for name, value in needed.items() if name in accepted}
 
 
@@ -341,7 +341,7 @@ class LineFormat(NamedTuple):
         header: returns the line above the rows of these columns, which may be empty.
         line: returns the line of a row; all rows have the same columns.
         records: returns the rows in the lines of a file. Raises a ``ValueError`` for other lines.
-        is_begun: returns whether the unfinished first line of a file begins a row of these columns.
+        is_begun: returns whether the only line of a file, which is unfinished, is the beginning of a row.
     """
 
     header: Callable[[Sequence[str]], str]
@@ -681,7 +681,7 @@ class RowFile:
         has_file = self.path.is_file() or self._lines.is_file()
         try:
             n_rows = len({key for key, _ in self.earlier() if key in keys}) if has_file else 0
-        except CostError:  # something else, which is replaced as asked
+        except CostError:  # not a file of rows: it is replaced, as requested
             return
         if n_rows:
             for path in {self.path, self._lines}:

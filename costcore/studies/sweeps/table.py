@@ -84,17 +84,17 @@ def table(
         memory_limit: the memory that the process of a model may allocate, with that of Python and the framework, as
             bytes or ``"2 GiB"`` (Linux).
         output: a ``.jsonl``, ``.csv`` or ``.parquet`` file that every row is written to as it comes.
-        resume: take rows from ``output`` that did not fail and whose model, inputs, options and version are the same.
-            A model is the same if the content of its file is, or the code of the function that makes it with all that
-            it imports; models given as objects are always counted again.
+        resume: reuse the rows of ``output`` that did not fail, if model, inputs, options and versions are the same. A
+            file is the same model if its content is the same, and a function if its code is, with all modules that it
+            imports. Models given as objects are always counted again.
         python_path: folders to search for the modules of targets, before the current folder.
         convention: the convention by which FLOPs are counted, see :meth:`costcore.Report.under`; default: costcore's.
         columns: the figures to show, in order: any quantity that :func:`costcore.quantities` lists (``"macs"``,
             ``"peak_memory"``, ``"bound_seconds@mine.toml:bfloat16"``), and conventions by their name (``"fvcore"``). An
             option that a figure needs, such as ``memory=True``, is turned on. Default: parameters, FLOPs, MACs, bytes
             read and written, and activations.
-        mode: ``"train"`` or ``"evaluation"``, into which models of targets and of functions are put; default: that in
-            which they come, see :func:`costcore.api.estimate.in_mode`. A model that is an object stays as it is.
+        mode: ``"train"`` or ``"evaluation"``: the mode of models that targets and functions make; default: their own
+            mode, see :func:`costcore.api.estimate.in_mode`. Models given as objects keep their mode.
         options: further arguments of :func:`costcore.estimate`, the same for all models. Options for files of one type
             (``dims``, ``shapes``, ``regroup``, ``check_shapes``, ``max_nodes``: ``.onnx``) are ignored for other
             targets, except that ``dims`` also applies to saved reports.
@@ -309,7 +309,7 @@ def _compute(
 
 
 class _Remaining(Mapping[int, NamedModel]):
-    # The models without a row, by their position.
+    # A view of the models that have no row yet.
 
     def __init__(self, models: Sequence[NamedModel], rows: Rows) -> None:
         self._models = models

@@ -393,9 +393,9 @@ class Rule(NamedTuple):
     """A published rule.
 
     Attributes:
-        convention: the convention with its terms.
+        convention: the name of the convention that has its terms.
         label: its usual name.
-        parameters: the parameters that it multiplies by six; None if it assumes the shape of GPT instead.
+        parameters: which parameters it multiplies by six; None if it uses the dimensions of a GPT instead.
         is_hardware: whether it gives hardware FLOPs, with recomputation.
         skips_padding: whether it multiplies by tokens without padding.
         is_active: whether it counts active experts only; a rule for models with experts.
@@ -526,7 +526,7 @@ def _of_step(rule: Rule, step: Step) -> tuple[int, dict[str, int]]:
 
 
 def _multiplied(step: Step) -> int:
-    # Without tables that are only looked up.
+    # All parameters without embedding tables, which are read but not multiplied.
     trace = step.report.trace
     looked_up = {each for call in trace.calls if call.layer.op == "embedding" for each in call.parameters}
     multiplied = {each for product in step.products for each in product.call.parameters}

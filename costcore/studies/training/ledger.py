@@ -78,8 +78,8 @@ class TrainingLedger(Result, LedgerData):
         dtype: dtype of the products, which selects the peak.
         peak: FLOP/s of one device, instead of that of a known device.
         pairs: how :attr:`model_flops` counts pairs of attention. ``all``: every query with every key, as papers do;
-            ``causal``: only pairs within causal flags and windows; ``packed``: also within one document. The others are
-            always shown as well.
+            ``causal``: only pairs within causal flags and windows; ``packed``: only those within one document. Tables
+            always show all three counts.
         stage: name of the stage.
         options: arguments of :meth:`add` and :func:`costcore.estimate`.
 
@@ -142,11 +142,11 @@ class TrainingLedger(Result, LedgerData):
             batch: tokens (or samples) of a micro-batch; default: from the report.
             document_lengths: tokens of the documents packed into the sequences of a micro-batch. They have to fill
                 whole sequences. FLOPs of all pairs do not change: ``pairs="packed"`` has only pairs within a document.
-            masks: ``causal`` if masks that are tensors are causal, also in attention that is written as products.
+            masks: ``causal`` states that mask tensors are causal, also in attention that the model writes as products.
                 ``unknown`` counts all of their pairs.
             padding_share: the share of tokens that are padding. Devices compute them, so they are part of all FLOPs.
-                The share is stated, and used by rules that skip padding.
-            capacity_factor: rows that experts compute per row routed to them, if they pad to a capacity; part of
+                Published rules that leave out padding use the share.
+            capacity_factor: rows that experts compute per row routed to them, if they pad to a fixed capacity; part of
                 hardware FLOPs only.
             because: why the stage belongs to the total.
             device_memory: the memory of a device, as ``"80 GB"``; default: that of the device of the ledger.
@@ -189,7 +189,7 @@ class TrainingLedger(Result, LedgerData):
         total = n_steps * micro_batches * step.tokens if tokens is None else whole(tokens, "tokens")
         share = check_share(padding_share, "padding_share")
         self.stages.append(Stage(stage, step, total, accumulation, replicas, share, because, largest))
-        # A cached property of the stages.
+        # A cached property, which depends on the stages.
         self.__dict__.pop("rules", None)
         return self.stages[-1]
 
@@ -284,16 +284,16 @@ def largest_step(
     optimizer: Any = None,
     **options: Any,
 ) -> tuple[LargestBatch, Report]:
-    """Return the largest batch of one pass that fits, and the report of that pass, of the captured rank.
+    """Return the largest batch of one pass that fits, and the report of that pass.
 
-    The next batch is captured too: it does not fit.
+    The next larger batch is captured too, to confirm that it does not fit.
 
     Args:
         model: the model.
         inputs: inputs with a named batch.
         memory: the memory of a device.
         context: memory that a process takes before its first tensor.
-        accumulates: whether gradients of earlier passes are alive.
+        accumulates: whether the pass begins with gradients of earlier micro-batches.
         optimizer: the optimizer.
         options: further options of :func:`costcore.estimate`, such as ``mesh``, ``plan`` and ``checkpoint``.
 
@@ -440,7 +440,7 @@ def _figures(
             yield Figure(f"largest, {stage.name}", f"Largest batch per rank{of}", stage.largest.batch, "count", needed)
     yield Figure("tokens", f"{_unit(ledger).capitalize()}s", ledger.tokens, "count")
     if ledger.peak is not None:
-        if len(step_seconds) == len(ledger.stages) == 1:  # a table has those of several stages
+        if len(step_seconds) == len(ledger.stages) == 1:  # of several stages, the table has them
             ((stage_name, seconds),) = step_seconds.items()
             shares = {"mfu": ledger.mfu(seconds, stage_name), "hfu": ledger.hfu(seconds, stage_name)}
             for (name, share), of in zip(shares.items(), ("model", "hardware"), strict=True):

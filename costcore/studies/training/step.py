@@ -142,8 +142,7 @@ def peak_flops(device: str | PathLike[str] | Device, dtype: str) -> float:
 
 
 WEIGHTS, EXPERTS, ATTENTION, ACTIVATIONS = KINDS = ("weights", "experts", "attention", "activations")
-"""Kinds of products: with learned weights, with the weights of experts, scores and values of attention, and of other
-activations."""
+"""Kinds of matrix products: with weights, with weights of experts, inside attention, and of other activations."""
 
 EXPERT_OPERATORS = ("grouped_matmul", "grouped_matmul_backward", "moe")
 
@@ -166,7 +165,7 @@ class Product(NamedTuple):
         macs: MACs over all pairs.
         shares: the counted fraction of the pairs for each of :data:`PAIRS`, as numerator and denominator; empty if all
             pairs count.
-        is_masked: whether a mask with unknown content selects pairs; all are counted then.
+        is_masked: whether a mask of unknown values selects pairs; all pairs are then counted.
     """
 
     call: Call
@@ -189,7 +188,7 @@ class Packing:
 
     Attributes:
         documents: tokens of the documents that are packed; empty if every sequence is one document.
-        masks_are_causal: whether masks that are tensors are causal, and attention that is written as products too.
+        masks_are_causal: whether mask tensors are causal, and attention that a model writes as products is, too.
     """
 
     documents: tuple[int, ...] = ()
@@ -207,8 +206,8 @@ class Packing:
 class Products:
     """The products of a run; iterating yields one for every call that has MACs, in order of execution.
 
-    A backward product is of attention if an attention of the same module multiplies matrices of the same sizes in the
-    forward pass: PyTorch may write the gradient of attention as products.
+    PyTorch may run the backward pass of attention as matrix products. A product of the backward pass counts as
+    attention if attention in the same module multiplies matrices of the same sizes in the forward pass.
 
     Args:
         trace: the run.
@@ -315,7 +314,8 @@ def _sizes_of_attention(layer: Layer) -> Iterator[tuple[int, tuple[int, ...]]]:
 
 
 def _keys(call: Call, macs: int) -> Iterator[tuple[Any, ...]]:
-    # Keys that match a gradient to its forward product: module with batch and sizes, or MACs where einsum hides sizes.
+    # Keys that match a product of the backward pass to its product in the forward pass: the module, with batch and
+    # sizes or, as einsum does not show these, with the MACs.
     shapes: Sequence[tuple[int, ...]] = [call.layer[name].shape for name in ("x0", "x1") if name in call.layer]
     if len(shapes) != 2 or min(map(len, shapes)) < 2:
         return
@@ -336,8 +336,9 @@ class Parameters(NamedTuple):
         total: all parameters.
         trainable: trained parameters; None if the report does not know the modules.
         active: parameters that process a token: all but the experts that it is not routed to.
-        multiplying: MACs with weights per token in the forward pass: of active experts, of a tied output layer once,
-            not of embedding tables, norms or biases; None if it is not a whole number.
+        multiplying: parameters that multiply a token in the forward pass, as MACs with weights per token. They include
+            active experts and a tied output layer, but no embedding tables, norms and biases. None if it is not a whole
+            number.
     """
 
     total: int
@@ -353,7 +354,7 @@ class Step:
         report: its report.
         packing: user input on masks.
         tokens: tokens (or samples) of the micro-batch; default: from the report.
-        capacity_factor: tokens that experts compute per token routed to them, if they pad to a capacity.
+        capacity_factor: rows that experts compute per row routed to them, if they pad to a fixed capacity.
 
     Raises:
         CostError: if sizes are symbolic, tokens are unknown, or a capacity is given for a model without experts.
@@ -493,7 +494,7 @@ def _is_matrix(name: str, tensor: Any) -> bool:
 def _tokens(report: ReportData) -> tuple[str, int]:
     if _unit(report) == "token":
         return "token", int(Transformer(report.trace).tokens)
-    given = report.trace.run.inputs  # sharded parameters that are gathered are data too
+    given = report.trace.run.inputs  # not every operand of role "data": gathered shards of parameters have it, too
     for known in (given, None) if given else (None,):
         for call in report.trace.calls:
             for each, tensor in zip(call.inputs or repeat(None), call.layer.inputs.values(), strict=False):
@@ -581,7 +582,7 @@ def check_documents(lengths: Sequence[int], sequence: int) -> None:
 #
 # A bound says how long a step takes at least; published steps took 1.4 to 4.8 times as long. ``published_runs.csv``
 # has runs with their source: model FLOPs of all pairs per second, as a share of the dense peak of their precision
-# (MFU). The runs nearest to the asked one give a range, and are shown with it.
+# (MFU). The published runs nearest to a given run yield a range of MFU.
 
 DATA = Path(__file__).parent / "published_runs.csv"
 
@@ -589,7 +590,7 @@ NEAREST = 3
 """How many runs make a range."""
 
 INSIDE, HALF_RANGE = 0.85, 0.14
-"""Of all published runs, each left out: the share inside the range of the others, and the median half of that range."""
+"""Leave-one-out test: the share of published runs inside the range of the others, and the median half of that range."""
 
 GENERATIONS = {
     "a100": 1,
@@ -603,7 +604,7 @@ GENERATIONS = {
     "tpu-v5e": 12,
     "tpu-v5p": 13,
 }
-"""Generations of devices; of other vendors from 10."""
+"""Generations of devices: of NVIDIA from 1, of other vendors from 11."""
 
 PRECISIONS = {"bf16": 0, "fp8": 1, "mxfp8": 1, "nvfp4": 2}
 """Widths of products, from 16 bits."""

@@ -74,9 +74,9 @@ class Recording(GraphWriter[Value, StoredTensor]):
         return call
 
     def translate(self, node: Node, prefix: str = "") -> tuple[Translation, Uncounted | None]:
-        """Return the layer of a node, the values it reads and produces, and why it cannot be counted, if so.
+        """Return the layer of a node with its values, and why the node cannot be counted (None if it can).
 
-        ``prefix`` goes before the names of the values.
+        ``prefix`` precedes the names of the values.
         """
         outputs = tuple(value for value in node.outputs if value is not None)
         if node.makes_tensors and any(isinstance(value, Container) and value.shape is None for value in outputs):
@@ -125,11 +125,11 @@ class Recording(GraphWriter[Value, StoredTensor]):
             proto: the node.
             native: full name of its operator.
             produced: names of its outputs, read once as that takes long.
-            translation: its layer, and the values that this reads and produces.
+            translation: its layer, and the values that are operands and outputs of the layer.
             inputs: all inputs of the node.
             outputs: all outputs of the node.
-            context: of the graph it is in.
-            uncounted: why it cannot be counted, if so.
+            context: the context of its graph.
+            uncounted: why it cannot be counted; None if it can.
         """
         stored = [value.stored for value in inputs if value is not None and value.stored is not None]
         return self.write(
@@ -188,7 +188,7 @@ class Recording(GraphWriter[Value, StoredTensor]):
         return stored.identity
 
     def assume(self, what: str, where: str) -> None:
-        """Add an assumption; the same one at the same node is reported once."""
+        """Add an assumption. Equal assumptions at the same node are reported once."""
         self.recorder.assume(what, where)
 
 

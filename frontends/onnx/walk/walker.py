@@ -65,7 +65,7 @@ class WalkConfig:
         budget: the number of nodes that may be visited.
         parameters_are_initializers: whether the exporter keeps all learned tensors as initializers.
         keep_history: whether recorded nodes are kept for pattern matching.
-        is_rewritten: whether a tool wrote the file that drops the marks of learned tensors.
+        is_rewritten: whether the file was rewritten by a tool that drops the marks of learned tensors.
         arguments: further arguments of all nodes of a domain, found in the whole graph, by domain.
     """
 
@@ -404,7 +404,7 @@ def cached_node(node: Node, call: Call) -> CachedNode | None:
     inputs = [value for value in node.inputs if value is not None]
     outputs = [value for value in node.outputs if value is not None]
     if len({id(value.stored or value) for value in inputs}) < len(inputs):
-        return None  # one tensor given twice: an operand does not tell its input
+        return None  # two inputs are the same tensor: an operand has no unique input
     if any(value.stored is not None or value.shape is None for value in outputs):
         return None
     if node.reads_elements and any(value.role == "param" for value in inputs):
@@ -575,7 +575,7 @@ class NodeHistory:
 
     def replace(self, old: Call, new: Call) -> None:
         """Record that ``new`` replaces ``old`` in the run."""
-        self._replaced[id(old)] = old, new  # with the old call, so that its id stays its own
+        self._replaced[id(old)] = old, new  # keeping the old call keeps its id valid
 
     def nodes(self) -> list[RecordedNode]:
         """Return the recorded nodes, each with the call that stands for it in the run."""
@@ -663,7 +663,7 @@ class InitializerTable:
     Args:
         parameters_are_initializers: whether the exporter keeps all learned tensors as initializers, so that the tensor
             of a ``Constant`` node is a plain number.
-        is_rewritten: whether a tool wrote the file that drops the marks of learned tensors.
+        is_rewritten: whether the file was rewritten by a tool that drops the marks of learned tensors.
     """
 
     def __init__(self, parameters_are_initializers: bool = False, is_rewritten: bool = False) -> None:
@@ -826,7 +826,7 @@ def configuring(graph: Any) -> Mapping[str, bool]:
     another one, with products of integers, or with stored integers that were cast.
 
     Returns:
-        By name, whether a module may have learned the value, as it may have learned an initial state.
+        For each value, by name, whether a module may have learned it: initial states can be learned.
     """
     nodes = graph.node
     stored = [tensor.name for tensor in graph.initializer if tensor.data_type in INTEGERS]
@@ -875,8 +875,8 @@ def _spread(names: Iterable[str], readers: Mapping[str, list[Any]], passes: Call
 def _read_only_as(
     positions: Mapping[str, Collection[int]], through: Collection[str], quantized: frozenset[str], graph: Any
 ) -> set[str]:
-    # Every reader uses them at one of ``positions``, or only forwards them. ``through``: operators that forward them,
-    # besides those that move elements. ``quantized``: values that a scale may multiply.
+    # Find the values of which every reader uses them at one of ``positions``, or only forwards them. ``through`` are
+    # operators that forward values, besides operators that move elements. ``quantized`` may be multiplied by a scale.
     passed: dict[str, list[str]] = {}
     wanted: set[str] = set()
     others = {output.name for output in graph.output}

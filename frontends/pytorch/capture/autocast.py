@@ -476,7 +476,7 @@ def restore_mode_flags(stack: ExitStack) -> None:
 
     def restore() -> None:
         modes = _modes()
-        if len(modes) > n_modes:  # a later mode is still active: when it ends, it sets the flags to these
+        if len(modes) > n_modes:  # a later mode is active: when it ends, it restores the flags that it has stored
             for name, value in before.items():
                 if flags := getattr(modes[n_modes], _FLAGS[name], None):
                     flags[-1] = value

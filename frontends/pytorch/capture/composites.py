@@ -90,7 +90,7 @@ def _composite_kernel(name: str, active_mode: Callable[[], CaptureMode | None]) 
 
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal operator, redispatch
-        if operator is None:  # PyTorch makes the object now, which takes long for all of them
+        if operator is None:  # on the first call, because making the objects of all operators takes long
             operator = overload(name)
             redispatch = operator._handle.redispatch_boxed  # operator.redispatch without its Python frame
         mode = active_mode()
@@ -112,7 +112,7 @@ def _composite_kernel(name: str, active_mode: Callable[[], CaptureMode | None]) 
 
 
 def _have_tangents(args: Any, kwargs: Any) -> bool:
-    # Operators on a dual tensor run others beside them, for its tangent.
+    # In forward-mode differentiation, an operator on a dual tensor also runs operators on its tangent.
     with torch._C._ExcludeDispatchKeyGuard(CAPTURED):
         duals = (torch._VF._unpack_dual(x, level=forward_ad._current_level) for x in tensors_of(args, kwargs))
         return any(tangent is not None for _, tangent in duals)
@@ -153,8 +153,8 @@ def _call(
             return result.value
         cached = mode.add_call(plan, key, args, kwargs, tensors, result)
     mode.observe(cached, tensors, args, kwargs, result)
-    if ledger is not None and cached.replay is not None and cached.frame is None:
-        cached.frame = ledger.frame(mark, result)
+    if ledger is not None and cached.replay is not None and cached.composite_events is None:
+        cached.composite_events = ledger.composite_events(mark, result)
     return result
 
 
@@ -183,16 +183,16 @@ class CompositeCall(NamedTuple):
 
 
 class _Partial(NamedTuple):
-    # Only a part of the operator ran, below another mode; the part is recorded instead.
+    # The result of an operator of which another mode skipped a part; its inner operators were recorded instead.
     value: Any
 
 
-def _run_below_modes(call: CompositeCall) -> Any:
-    """Run an operator below other modes, which may skip inner operators.
+def _run_among_modes(call: CompositeCall) -> Any:
+    """Run an operator while other dispatch modes are active, which may skip inner operators.
 
-    The mode of selective checkpointing returns saved results instead of recomputing them. In a backward pass the inner
-    operators are therefore recorded too. If fewer of them run than in the forward pass, they are recorded in place of
-    the composite operator.
+    The mode of selective checkpointing returns saved results instead of recomputing them. So inner operators are
+    counted, in a backward pass also recorded. If fewer of them arrive than in the forward pass, the log keeps them in
+    place of the composite operator.
     """
     mode, recording = call.mode, call.mode.recording
     key = (id(call.plan), *(x.shape for x in call.tensors))
@@ -206,7 +206,7 @@ def _run_below_modes(call: CompositeCall) -> Any:
             mode.inner_operators[key] = mode.n_arrived
         else:
             is_partial = mode.n_arrived < known
-    finally:  # a recomputation ends by an exception before its last product
+    finally:  # PyTorch ends a recomputation by an exception, once all saved tensors are back
         mode.n_arrived, recording.records_inside = -1, False
         for end in ends:
             end(is_partial)
@@ -216,17 +216,17 @@ def _run_below_modes(call: CompositeCall) -> Any:
 def _choose_run(call: CompositeCall) -> Callable[[CompositeCall], Any]:
     """Return the function that runs a call.
 
-    With a memory ledger, the inner operators run inside the mode and are not recorded, unless PyTorch would choose
-    another algorithm inside a dispatch mode.
+    With a memory ledger, the inner operators run inside the mode, which sees what they allocate and does not record
+    them. Exceptions are operators for which PyTorch chooses another algorithm inside a dispatch mode.
     """
     cached, ledgers = call.cached, call.mode.ledgers
     if _mode_count() != 1:
-        return _run_below_modes
-    if cached and cached.replay and not _grad_enabled() and (not ledgers or cached.frame is not None):
+        return _run_among_modes
+    if cached and cached.replay and not _grad_enabled() and (not ledgers or cached.composite_events is not None):
         return _replay
     if ledgers and _name(call.plan) not in WITHOUT_GRADIENT:
         return _run_inside
-    # with data in all tensors, run outside the mode: it could neither replay an inner operator nor assume its result
+    # If all tensors have data, inner operators need no replay and no assumption: run outside the mode, to save time.
     return _run_outside if (have_data(call.tensors) if cached is None else cached.have_data) else _run_inside
 
 
@@ -236,7 +236,7 @@ def _replay(call: CompositeCall) -> Any:
     with call.mode.without_capture:
         result = cached.replay(call.args)
     for ledger in call.mode.ledgers:
-        ledger.replay_composite(cached.frame, call.tensors, result)
+        ledger.replay_composite(cached.composite_events, call.tensors, result)
     return result
 
 
@@ -251,8 +251,8 @@ def _run_inside(call: CompositeCall) -> Any:
     if mode.is_estimate and is_mixed(call.tensors):
         with mode.without_capture:
             args, kwargs = without_data((args, kwargs), keeps_integers=True)
-    # under autocast these need another keyset: in inference the mode would get them whole, and run inner operators
-    # without autocast
+    # These operators need autocast for their inner products. With the usual keys, in inference, the mode would get them
+    # whole and run the inner operators without autocast.
     casts_inside = plan.native in autocast.CASTS_INSIDE and autocast.is_any_enabled()
     memory = _memory_inside(mode, plan) if mode.ledgers else _NO_CONTEXT
     with memory, mode.recording.inside:
@@ -641,7 +641,7 @@ def known_index(mode: CaptureMode, tensor: Tensor, index: Any) -> Any:
     if type(index) is tuple:
         return tuple(_as_tensor(mode, each) for each in index)
     if isinstance(index, list) and any(isinstance(each, (list, Tensor)) for each in index):
-        return index  # it is a tuple to PyTorch, with a warning of its own
+        return index  # a nested list: PyTorch treats it as a tuple, and warns
     return _as_tensor(mode, index)
 
 

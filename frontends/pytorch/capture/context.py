@@ -506,9 +506,10 @@ _functorch_level = torch._C._functorch.maybe_current_level
 
 
 def patch_modes(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
-    """Pass higher-order operators to the capture, as modes can request since PyTorch 2.7.
+    """Pass higher-order operators to the mode of the capture, before PyTorch 2.7.
 
-    Older versions reject every mode for which an operator has no kernel.
+    Since 2.7 a mode can request this by itself. Older versions raise an error for a mode that an operator has no kernel
+    for.
 
     Args:
         stack: undoes the patch.
@@ -529,7 +530,7 @@ def patch_modes(stack: ExitStack, active_mode: Callable[[], CaptureMode | None])
 
 
 def patch_dispatch(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
-    """Handle the key ``PreDispatch``, for which no higher-order operator has a kernel.
+    """Run higher-order operators at the key ``PreDispatch``: control flow as written, all others at the next key.
 
     Args:
         stack: undoes the patch.
@@ -824,7 +825,7 @@ class Session:
         from ..recording.modules import api_call_tracker
 
         capture = object()
-        stack.callback(self._stop_spelling, capture)
+        stack.callback(self._stop_tracking, capture)
         with self._lock:
             is_first = not self._tracking
             self._tracking.add(capture)
@@ -835,8 +836,8 @@ class Session:
             followed.start()
         return followed
 
-    def _stop_spelling(self, capture: object) -> None:
-        # In another thread the mode stack is not restored; see :class:`Session`.
+    def _stop_tracking(self, capture: object) -> None:
+        # If this runs in another thread, the mode stays on the stack of the first one; see :class:`Session`.
         with self._lock:
             self._tracking.discard(capture)
             is_last = not self._tracking

@@ -111,16 +111,17 @@ class CaptureMode(TorchDispatchMode):
         paused: whether operators run without being recorded.
         meta_modules: copies on the meta device of modules that ran on their fast path.
         api_calls: tracks the API functions that the code calls, if a capture requests it.
-        is_over: whether the last capture of the thread ended in another thread, so that operators just run.
+        is_over: whether the last capture of this thread ended in another thread. The mode is then still on the stack,
+            and operators run unrecorded.
         end_in_thread: restores the state of the thread, in that thread.
         casts: casts meta operands under autocast.
-        n_arrived: the number of inner operators so far of the composite operator that runs while another dispatch mode
-            is active; -1 if none does. That mode may skip inner operators.
-        inner_operators: the number of inner operators of such a composite operator, by operator and shapes.
+        n_arrived: while a composite operator runs and another dispatch mode is active, the number of its inner
+            operators that have arrived here; else -1. The other mode may skip some of them.
+        inner_operators: the number of inner operators of a composite operator, by operator and shapes.
         session: the thread that captures; None after the capture.
         makes_arrays: whether code outside of all modules may turn tensors without data into arrays of NumPy.
         whole_calls: modules and functions with a cost of their own; None if there are none.
-        branches: decides conditions without data; None if they are True.
+        branches: decides conditions without data; None to assume that they are True.
         thread_settings: applies the settings of a thread that captured code starts, until the stack is closed.
         without_capture: a context in which operators run uncaptured; it does not nest.
         observe: passes a finished call to all observers.
@@ -208,7 +209,7 @@ class CaptureMode(TorchDispatchMode):
                 _push_mode(mode)
 
     def end(self) -> None:
-        """Record nothing from now on, called from another thread."""
+        """Stop recording, when the last capture ends in another thread."""
         self.is_over = True
         self.session = None
         self._plans = {}
@@ -273,7 +274,7 @@ class CaptureMode(TorchDispatchMode):
                 # Parameters are excluded: they are initialized at random, but no branch depends on them.
                 if type(target) is Tensor and not target.is_meta:
                     self.values.forget_data(target, DRAWN)
-                    self._plans = {}
+                    self._plans = {}  # without the fast path, every call checks for unknown data
             return result
         originals = tensors_of(args, kwargs)
         args, kwargs = without_data(args), without_data(kwargs)
@@ -337,7 +338,7 @@ class CaptureMode(TorchDispatchMode):
             result = self._run_kernel(plan, without_data(args), without_data(kwargs))
             if not plan.written:
                 return result
-            self._plans = {}  # the data of what is written are no longer known
+            self._plans = {}  # its data is now unknown: without the fast path, every call checks for that
             return args[0]
         return self.recording.timed(tensors, kwargs, self._run_kernel, plan, args, kwargs)
 
@@ -426,7 +427,7 @@ class CaptureMode(TorchDispatchMode):
         return result
 
     def _decided(self, branches: Branches, value: Any, assumption: str, args: Any) -> tuple[Any, str]:
-        # Of conditions, and of comparisons with random numbers, both sides are tried.
+        # The estimate tries both results of a condition, and of a comparison with a random number.
         flags = self.values.assumptions(all_tensors(args))
         path = self.recording.modules.path
         if assumption is CONDITION_IS_TRUE and not flags & TOO_LARGE:
@@ -442,7 +443,7 @@ class CaptureMode(TorchDispatchMode):
             return CONTROL_FLOW[plan.func.name()](self, *args, **kwargs)
 
     def _run_packed(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        # The observers see the weight and bias that are packed.
+        # The observers get the weight and the bias in place of the object into which PyTorch packed them.
         unpacked = self._packed.replace(args, plan.native.partition("::")[2].startswith(("conv1d", "conv_transpose1d")))
         named = dict(zip(kwargs, self._packed.replace([*kwargs.values()], False), strict=True))
         result = without_run(plan.native, plan.bind(tuple(unpacked), named))
@@ -459,11 +460,11 @@ class CaptureMode(TorchDispatchMode):
         return self._call(plan, args, kwargs) if result is NotImplemented else result
 
     def _follow_uncached(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any) -> None:
-        # For calls in the cache, the observers update the known values. This call does not notify them.
+        # Observers update the known values of recorded calls only.
         rule = plan.follow_rule
         if isinstance(result, Tensor) and result.is_meta and rule is not None and rule.change is not Change.NOTHING:
             tensors = tensors_of(args, kwargs)
-            if rule.carries(args, kwargs, tensors, result):
+            if rule.may_change_values(args, kwargs, tensors, result):
                 propagate(self.values, rule, args, kwargs, tensors, result)
 
     def _is_without_data(self, args: Any) -> bool:
@@ -492,7 +493,7 @@ class CaptureMode(TorchDispatchMode):
             return run()
 
     def note_returned(self, result: Any) -> None:
-        """Register the result of an outermost module: its memory as ``output``, that of caches as ``cached``."""
+        """Register the memory of the result of an outermost module as ``output``, of caches in it as ``cached``."""
         if torch._C._current_autograd_node() is None:
             for ledger in self.ledgers:
                 ledger.returned(tensors_in(result))
@@ -700,7 +701,7 @@ FUNCTIONS: Mapping[Callable[..., Any], Callable[..., str | None]] = {
     functional.softsign: _always("softsign"),
     functional.tanhshrink: _always("tanh_shrink"),
 }
-"""By function: returns the operator as which a call counts, from its arguments; None: its inner operators count."""
+"""For each function, a function of its arguments: it returns the operator to count; None to count inner operators."""
 
 OPERATORS = ("l1_normalize", "l2_normalize", "local_response_norm", "lp_pool", "softmin", "softsign", "tanh_shrink")
 
@@ -724,8 +725,8 @@ def check_regroup(regroup: object) -> Collection[str]:
 class RegroupedFunctions(TorchFunctionMode):
     """A function mode that records each call of a function in :data:`FUNCTIONS` as one operator.
 
-    The function runs unchanged, and its inner operators are not recorded. The backward pass is recorded as it runs: it
-    has the derivatives of the inner operators.
+    The function runs unchanged, and its inner operators are not recorded. The backward pass is not regrouped: it
+    consists of the derivatives of the inner operators.
 
     Args:
         mode: the capture.

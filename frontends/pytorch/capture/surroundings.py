@@ -1,4 +1,4 @@
-"""What captured code finds around it: threads and pools, which are part of the capture, and a GPU that is not there.
+"""The environment of captured code: threads and pools, which are part of the capture, and a simulated GPU.
 
 PyTorch keeps modes, dispatch keys and autograd sequence numbers per thread. A thread of a capture has its own mode,
 which appends to the logs of the capture. The threads take turns, so that a capture sees one call after another: a
@@ -379,7 +379,7 @@ def gpu_code(is_available: bool, in_capture: bool = True) -> Iterator[None]:
             "Generator",
             _GeneratorType("Generator", (), {"original": torch.Generator, "applies": applies}),
         )
-        # Its arguments are checked before the mode sees them.
+        # PyTorch checks the arguments of ``record_stream`` before the mode sees the call.
         replace(stack, Tensor, "record_stream", _where(applies, _nothing, Tensor.record_stream))
         replace(stack, torch.overrides, "has_torch_function", _without_mode(torch.overrides.has_torch_function))
         stack.enter_context(_Devices())
@@ -504,7 +504,7 @@ def _legacy(dtype: torch.dtype, *sizes: Any) -> Tensor:
 
 
 class _GeneratorType(type):
-    # ``torch.Generator("cuda")`` makes one of the CPU, and is one to ``isinstance``.
+    # Replaces ``torch.Generator``: ``Generator("cuda")`` makes a generator of the CPU, and ``isinstance`` accepts it.
     original: Any
     applies: Any
 

@@ -47,7 +47,7 @@ class Branches:
 
     Args:
         sides: the side that the run takes, by branch; True for all others.
-        passing: the branches that keep a side because the model fails on the other one.
+        passing: the branches whose side is fixed, because the model fails on the other side.
 
     Attributes:
         met: how often the condition of each branch, or a number, was read, in the order in which they were met.
@@ -120,10 +120,10 @@ _OF_WARNINGS = (
 
 
 def passing_value() -> tuple[bool, str] | None:
-    """Return the value that raises no error and warns of nothing, of the condition that is being read from a tensor.
+    """Return the value of a condition on which a check passes, and the assumption behind it (``""`` for a warning).
 
-    With it comes the assumption behind it, ``""`` for a warning. None if the line that reads it is no check: an
-    ``assert``, or an ``if`` with a branch that raises or only warns.
+    The condition is being read from a tensor, in the running line of the user's code. The result is None if this line
+    is not a check: an ``assert``, or an ``if`` with a branch that raises or only warns.
     """
     frames = ((frame, line) for frame, line in user_frames() if frame.f_globals.get("__name__") not in _BETWEEN)
     found = next(frames, None)

@@ -143,7 +143,7 @@ class PropagationRule:
         names = (name for name, _ in self._arguments)
         return {**dict(self._arguments), **dict(zip(names, args, strict=False)), **kwargs}
 
-    def carries(self, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any) -> bool:
+    def may_change_values(self, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any) -> bool:
         """Return whether calls like this one may change known values, by types, shapes and dtypes alone."""
         if not all(type(x) in PLAIN and x.layout is torch.strided and not x.is_nested for x in tensors):
             return False

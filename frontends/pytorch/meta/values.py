@@ -527,7 +527,7 @@ def on_meta(values: Values, result: Any, flags: int) -> Any:
 
 
 def _index(values: Values, func: Callable[..., Any], x: Tensor, indices: Sequence[Any]) -> tuple[Any, int] | None:
-    # Known masks select positions, whatever is indexed.
+    # The values of masks determine the shape of the result; the values of ``x`` may be unknown.
     masks = [index for index in indices if isinstance(index, Tensor) and index.dtype in MASKS]
     if not masks:
         return None
@@ -574,7 +574,7 @@ def _bincount(
 def _pack_padded_sequence(
     values: Values, func: Callable[..., Any], x: Tensor, lengths: Tensor, batch_first: bool = False
 ) -> tuple[Any, int] | None:
-    # The batch size of each step has data, as in a run, whatever is packed.
+    # The batch sizes of the steps follow from the lengths alone; they have data, as in a run.
     known = values.of(lengths)
     if known is None:
         return None

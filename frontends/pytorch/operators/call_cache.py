@@ -39,17 +39,19 @@ _any_autocast = torch._C._is_any_autocast_enabled
 
 
 class CallTemplate:
-    """How calls are recorded that have equal keys and operands of the same origins (external, learned or computed).
+    """The record of calls with equal keys and operands of the same origins (external, learned or computed).
+
+    Positions count the tensors that are passed, then the tensors that are returned.
 
     Args:
-        known: positions of the operands whose origin is that of a learned parameter.
+        known: positions of the operands that are learned parameters by their origin.
 
     Attributes:
         layer: the layer that is executed.
-        inputs: for every input of the layer the position of its tensor among those of the call; -1 for a number.
-        outputs: for every output of the layer the position of its tensor; those returned follow those passed.
+        inputs: the position of each input of the layer; -1 for a number.
+        outputs: the position of each output of the layer.
         learned: positions of the operands that are learned parameters.
-        by_use: those of them whose origin does not show it, but their use.
+        by_use: the learned operands that only their operator shows to be parameters, such as a tensor used as weight.
         strided: positions among the inputs of the layer of tensors that are not contiguous.
         is_supported: whether the operator has a mapping rule (row) and a calculator.
     """
@@ -91,18 +93,18 @@ class CachedCall:
         replay: returns their result without running anything; None if that is impossible.
         have_data: whether all their operands are ordinary tensors with data.
         has_complex: whether any of their operands is complex.
-        carries: whether they may change what is known of the values of meta tensors.
-        frame: the memory that a composite operator allocates and frees inside; None if that was not recorded.
+        may_change_values: whether they may change what is known of the values of meta tensors.
+        composite_events: what a composite operator allocates and frees inside; None if that was not recorded.
         templates: how they are recorded, by the origins of their operands.
     """
 
-    carries: bool
+    may_change_values: bool
     has_complex: bool
     have_data: bool
     plan: OperatorPlan
     replay: Callable[[Sequence[Any]], Any] | None
 
-    __slots__ = ("carries", "frame", "has_complex", "have_data", "plan", "replay", "templates")
+    __slots__ = ("composite_events", "has_complex", "have_data", "may_change_values", "plan", "replay", "templates")
 
     def __init__(
         self,
@@ -110,14 +112,14 @@ class CachedCall:
         replay: Replay | None = None,
         have_data: bool = False,
         has_complex: bool = False,
-        carries: bool = False,
+        may_change_values: bool = False,
     ) -> None:
         self.plan = plan
         self.replay = replay
         self.have_data = have_data
         self.has_complex = has_complex
-        self.carries = carries
-        self.frame: Any = None
+        self.may_change_values = may_change_values
+        self.composite_events: Any = None
         self.templates: dict[int, CallTemplate] = {}
 
 
@@ -176,18 +178,18 @@ class CallCache:
             if not _any_autocast():
                 check_dtypes(plan, tensors, args, kwargs or {})
         follow = plan.follow_rule
-        carries = follow is not None and follow.carries(args, kwargs, tensors, result)
+        changes = follow is not None and follow.may_change_values(args, kwargs, tensors, result)
         if key is None:
-            return CachedCall(plan, carries=carries)
+            return CachedCall(plan, may_change_values=changes)
         rule = plan.replay_rule if self._has_replay else None
         replay = None if rule is None else rule(args, tensors, result)
-        cached = CachedCall(plan, replay, have_data(tensors), has_complex(tensors), carries)
+        cached = CachedCall(plan, replay, have_data(tensors), has_complex(tensors), changes)
         if not plan.has_varying_shapes or all(tensor.is_meta for tensor in tensors):
             self._keep(key, cached)
         return cached
 
     def _keep(self, key: CallKey, cached: CachedCall) -> None:
-        # Clearing during a capture would lose all calls of a loop with more distinct ones before they repeat.
+        # The shared cache is not cleared during a capture: a loop with more distinct calls would then never find one.
         if len(self._shared) < MAX_CACHED_CALLS and _is_sharable(key, cached.plan):
             self._shared[key] = cached
             return
@@ -331,8 +333,8 @@ def check_shapes(
 ) -> None:
     """Check that a run would accept the shapes and sizes of a call.
 
-    Numbers of rows that follow from assumptions about data may not fit those that do not; after an assumption they are
-    not checked.
+    After an assumption about data, operators with data-dependent numbers of rows are not checked: an assumed number may
+    not fit the others.
 
     Args:
         plan: the plan of the operator.
@@ -614,7 +616,7 @@ SAME_DTYPE: Mapping[str, tuple[str, ...]] = {
     "aten::mv": ("self", "vec"),
     **_NORMS,
 }
-"""Arguments that must share a dtype in a run, by operator; without those that every PyTorch checks there."""
+"""Arguments that must share a dtype in a run, by operator, unless every release checks it on the meta device too."""
 
 _HALVES = (torch.float16, torch.bfloat16)
 """Dtypes that a normalization accepts together with parameters in float32, at least on a CPU."""

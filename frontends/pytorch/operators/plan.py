@@ -41,8 +41,8 @@ class OperatorPlan:
         row_names: the operator names that have mapping rules (rows).
 
     Attributes:
-        native: its full name, out of place.
-        shown: its full name as it ran, ``aten::add_`` for the form in place.
+        native: its full name, ``aten::add`` also for the in-place operator.
+        shown: its full name as it ran, ``aten::add_`` for the in-place operator.
         overload: the name of its overload; ``""`` for the default.
         type: its name in reports.
         row: the name under which its rows are found.
@@ -221,7 +221,7 @@ class OperatorPlans:
 
     Attributes:
         by_id: plans by ``id`` of the operator, because hashing an operator runs Python code, which is slow.
-        names: the full names of their operators, out of place.
+        names: the full names of their operators, without the mark of in-place operators.
         translator: turns operator calls into layers by the rows.
     """
 
@@ -410,7 +410,8 @@ def _scan(
     additional_inputs: Sequence[Any] = (),
     **_: Any,
 ) -> Any:
-    dim = next((value for value in rest if type(value) is int), 0)  # the axis, and the direction, before PyTorch 2.7
+    # Before PyTorch 2.7 the axis and the direction precede ``additional_inputs``.
+    dim = next((value for value in rest if type(value) is int), 0)
     additional_inputs = next((value for value in rest if isinstance(value, (list, tuple))), additional_inputs)
     carried, steps = list(init), []
     for i in range(xs[0].shape[dim]):
@@ -468,7 +469,7 @@ FLEX = "flex_attention"
 FLEX_ARGUMENTS = ("query", "key", "value", "score_mod", "block_mask", "scale")
 
 FLEX_ROW = "aten::scaled_dot_product_attention"
-"""The operator whose row translates it."""
+"""The operator whose mapping rule (row) translates flex attention."""
 
 FLEX_ASSUMPTION = "flex_attention is costed as attention between all pairs, without its score and mask functions"
 

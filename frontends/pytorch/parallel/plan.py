@@ -1,8 +1,8 @@
 """The plan: how a copy of a model is distributed over a simulated mesh.
 
 This process is one rank of a mesh without other processes: its fake process group communicates with nobody. The later
-sections replace what keeps meta collectives, ``fully_shard``, ``DistributedDataParallel`` and pipeline stages from
-running so.
+sections patch collectives, ``fully_shard``, ``DistributedDataParallel`` and pipeline stages, which would otherwise need
+the other processes, or data.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def distributed(
 
 
 def _applied(plan: Plan, model: Module, mesh: Any) -> Module:
-    # An exception of the plan is the user's own, and passes as it is.
+    # Exceptions of the plan come from the user's code, and are not converted.
     if isinstance(plan, Mapping):
         from torch.distributed.tensor.parallel import parallelize_module
 
@@ -234,14 +234,14 @@ def _mesh(distributed: Any, sizes: Mapping[str, int]) -> Any:
     from torch.distributed.device_mesh import init_device_mesh
 
     mesh = init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
-    for name in sizes:  # a dimension with all processes has the group of all, whose description is another one
+    for name in sizes:  # a dimension with all processes uses the default group, which is described differently
         if mesh.get_group(name) is distributed.group.WORLD:
             mesh.get_group(name)._set_group_desc(f"mesh_{name}")
     return mesh
 
 
 def _restore_random_state(before: object) -> None:
-    # Distributed tensors make the generator when they need it first.
+    # Restore the generator of distributed tensors, which they make on first use.
     module = sys.modules.get(_RANDOM)
     if module is not None:
         module._rng_tracker = before  # type: ignore[attr-defined]
@@ -283,7 +283,7 @@ _PARTS = ("_fsdp_collectives", "_fsdp_init", "_fsdp_param", "_fsdp_param_group",
 
 
 class _Stream(torch.cpu.Stream):
-    # Events of a stream of nothing exist and are over.
+    # Nothing runs on this stream, so its events are always complete.
     stream_id = device_index = device_type = 0  # PyTorch 2.15 passes them to an operator that does nothing
 
     def record_event(self) -> torch.cpu.Event:
@@ -316,7 +316,7 @@ def shard_on_meta(stack: ExitStack) -> None:
     """Make ``fully_shard`` run on the meta device until ``stack`` is closed."""
     parts = _modules()
     if not parts:
-        return  # this version has it elsewhere: it rejects meta tensors with an error
+        return  # this version is organized differently: it raises an error for meta tensors
     for part in parts:
         if hasattr(part, "_get_device_from_mesh"):
             replace(stack, part, "_get_device_from_mesh", lambda mesh: META)
@@ -352,9 +352,9 @@ def check_supported(module: object) -> None:
 def reduce_in_simulation(stack: ExitStack) -> None:
     """Make ``DistributedDataParallel`` run without other processes until ``stack`` is closed.
 
-    Its constructor compares the shapes of all processes and copies parameters from the first, which is not part of a
-    step: both are left out. Its default all-reduce expects the tensor back, which a simulated group does not return: it
-    is made by a hook of its own.
+    Its constructor compares the shapes of all processes, and copies parameters from the first. Both are left out,
+    because they are not part of a step. Its default all-reduce expects a result that a simulated group does not return;
+    a communication hook replaces it.
     """
     from torch.nn.parallel import distributed
 
@@ -445,10 +445,9 @@ GRADIENTS = "of_gradients"
 def run_stages_alone(stack: ExitStack) -> None:
     """Make a stage of a pipeline run without its neighbors until ``stack`` is closed.
 
-    Before its first step a stage exchanges a message with each neighbor, and votes with all others, or asks its
-    neighbors, whether every stage knows the shapes of what it receives and sends. These messages are left out, because
-    they do not belong to a step, and the shapes must be stated. What a stage sends and receives of gradients, outside
-    of the backward pass, is located in it.
+    Before its first step, a stage exchanges messages with other stages, to find out whether each stage knows the shapes
+    that it receives and sends. These messages are left out, because they are not part of a step; the shapes must be
+    stated. Transfers of gradients, which run outside of the backward pass, count as part of it.
     """
     module = sys.modules.get("torch.distributed.pipelining.schedules")  # importing it takes half a second
     schedule: Any = getattr(module, "_PipelineSchedule", None)
@@ -496,7 +495,7 @@ def _marking(transfers_of: Callable[..., list[Any]]) -> Callable[..., list[Any]]
 
 
 def _in_phases(transfer: Callable[..., Any]) -> Callable[..., Any]:
-    # It returns what there is to wait for: a list, or until PyTorch 2.6 the last of it.
+    # It returns the works to wait for, as a list; until PyTorch 2.6, only the last one.
     @wraps(transfer)
     def transferred(transfers: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
         works: Any = []

@@ -75,7 +75,7 @@ def fully_sharded(model: Module, mesh: Any, blocks: Sequence[Module] | None = No
 
 
 def _shard(module: Module, mesh: Any) -> Any:
-    # ``fully_shard`` pads the first axis: of one expert among eight processes, all would gather eight.
+    # ``fully_shard`` pads the first axis: if eight processes shard one expert, all would gather the bytes of eight.
     try:
         from torch.distributed.fsdp import fully_shard
     except ImportError as error:
@@ -447,7 +447,7 @@ def _all_to_all(rows: Tensor, group: Any) -> Tensor:
 
 
 def _added(group: Any, forward: Callable[..., Tensor], x: Tensor, index: Tensor, weights: Tensor) -> Tensor:
-    # The gradients of what the parts read are added, too.
+    # ``shared`` adds the gradients of the inputs, which all parts read.
     return added(forward(shared(x, group), index, shared(weights, group)), group)
 
 
@@ -514,7 +514,7 @@ def _attention(
 
 
 def _of_all(x: Tensor, group: Any) -> Tensor:
-    # The first axis of what is gathered is joined with that of tokens.
+    # Collectives gather along the first axis: move the axis of tokens there and back.
     return gathered(x.movedim(_TOKENS, 0), group).movedim(0, _TOKENS)
 
 

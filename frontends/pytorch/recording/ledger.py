@@ -1,8 +1,8 @@
 """The memory ledger of one capture: every block of memory, from before the run until after it.
 
-:class:`StorageLedger` gives blocks their kinds and names; :class:`LiveMemory` tracks storages from allocation to free,
-by weak references, so no model of autograd is needed. Frames repeat the memory inside replayed composite operators. The
-last section has the module calls of the capture.
+:class:`StorageLedger` gives blocks their kinds and names. :class:`LiveMemory` tracks storages from allocation to free,
+by weak references, so no model of autograd is needed. If a composite operator is replayed from the call cache, its
+memory events are repeated. The last section has the module calls of the capture.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ADD = torch.ops.aten.add.Tensor
 
 _LIFTS = torch.ops.aten.lift_fresh.default, torch.ops.aten.lift.default
 
-UNSEEN = "memory: tensors of {type} keep their memory where it cannot be seen; it is not counted"
+UNSEEN = "memory: tensors of {type} have no accessible storage; their memory is not counted"
 
 SPARSE = "memory: sparse tensors have no elements on the meta device; their memory is not counted"
 
@@ -48,8 +48,8 @@ class StorageLedger:
         n_calls: returns the number of recorded calls.
 
     Attributes:
-        paused: whether nothing is watched, because the running code exists only for the capture.
-        adding_in_place: whether a composite operator is running that adds in place, except inside a dispatch mode.
+        paused: whether nothing is recorded, because the running code exists only for the capture.
+        adding_in_place: whether a composite operator is running that adds in place without a dispatch mode.
     """
 
     paused: Flag
@@ -174,7 +174,7 @@ class StorageLedger:
                 known.name = known.name or name
                 if known.kind == "input":
                     known.kind = kind
-            elif known is not None and kind != "input":  # of a model or optimizer that was made inside the block
+            elif known is not None and kind != "input":  # a model or optimizer that was made during the capture
                 known.kind, known.name = kind, known.name or name
 
     # Memory that the run allocates and frees
@@ -194,7 +194,7 @@ class StorageLedger:
             if not is_backward:
                 self._find_gradients()
         if isinstance(result, Tensor):
-            self._see(result, () if func in _LIFTS else tensors)  # they lift what torch.tensor has just made
+            self._see(result, () if func in _LIFTS else tensors)  # the operand of a lift is new: torch.tensor made it
             if func is _ADD and (self.adding_in_place.is_set or (is_backward and not _grad_enabled())):
                 self._see_sum(tensors, kwargs, result)
         elif isinstance(result, (list, tuple)):
@@ -221,9 +221,9 @@ class StorageLedger:
         self._memory.may_add_in_place(first, result)
 
     def see_size(self, storage: UntypedStorage, was_empty: bool) -> None:
-        """Register the size of a storage that code resized.
+        """Register the new size of a storage that code resized.
 
-        A storage that was empty before the run, such as a parameter that sharded training gathers, begins now.
+        If the storage was empty before, as a parameter that sharded training gathers, this is an allocation.
         """
         watch, nbytes = self._memory.watch_of(storage), storage.nbytes()
         if self.paused.is_set:
@@ -245,14 +245,14 @@ class StorageLedger:
     # Composite operators
 
     def begin_composite(self) -> int:
-        """Return a mark of the events so far."""
+        """Return the number of events so far, the ``mark`` of :meth:`composite_events`."""
         return len(self._memory.events)
 
-    def frame(self, mark: int, result: Any) -> tuple[FrameEvent, ...] | None:
+    def composite_events(self, mark: int, result: Any) -> tuple[CompositeEvent, ...] | None:
         """Return the events that a composite operator caused since ``mark``; None if they cannot be replayed."""
         return None if self.paused.is_set else composite_events_of(self._memory, mark, result)
 
-    def replay_composite(self, events: Iterable[FrameEvent], tensors: Sequence[Tensor], result: Any) -> None:
+    def replay_composite(self, events: Iterable[CompositeEvent], tensors: Sequence[Tensor], result: Any) -> None:
         """Register the memory of a replayed composite operator."""
         if not self.paused.is_set:
             self._memory.settle()
@@ -270,7 +270,7 @@ class StorageLedger:
     # Kinds
 
     def count_as(self, tensor: Tensor, nbytes: int) -> None:
-        """Count the memory of a tensor as ``nbytes``: in a run it is an expanded view with fewer elements."""
+        """Count the memory of a tensor as ``nbytes``: outside the capture, it is an expanded view of fewer elements."""
         block = self._memory.block_of(tensor.untyped_storage())
         if block is not None:
             block.nbytes = nbytes
@@ -333,26 +333,26 @@ class StorageLedger:
         return RawLedger(blocks, calls, storages, self._has_returned, tuple(self._notes), tuple(self._approximations))
 
 
-# Frames: the memory inside composite operators
+# The memory inside composite operators
 #
-# A replayed call runs no inner operator: the events of the first call (its frame) are repeated.
+# A call that is replayed from the call cache runs no inner operator: the events of the first call are repeated.
 
 
 _NO_DEVICE = torch.device("meta")
 
 
-class FrameEvent(NamedTuple):
-    """An event inside a replayable composite operator.
+class CompositeEvent(NamedTuple):
+    """An allocation or a free inside a composite operator.
 
     Attributes:
         block: number of the block inside the operator.
-        is_birth: whether the block is allocated; otherwise it is freed.
+        is_allocation: whether the block is allocated; otherwise it is freed.
         nbytes, shape, dtype, device: of a block that is allocated.
-        output: position of the result whose memory the block is; -1 for a block that is freed inside the operator.
+        output: position of the result in this block; -1 if the block is freed inside the operator.
     """
 
     block: int
-    is_birth: bool
+    is_allocation: bool
     nbytes: int = 0
     shape: tuple[int, ...] = ()
     dtype: torch.dtype = torch.float32
@@ -360,7 +360,7 @@ class FrameEvent(NamedTuple):
     output: int = -1
 
 
-def composite_events_of(memory: LiveMemory, mark: int, result: Any) -> tuple[FrameEvent, ...] | None:
+def composite_events_of(memory: LiveMemory, mark: int, result: Any) -> tuple[CompositeEvent, ...] | None:
     """Return the events that a composite operator caused since ``mark``; None if they cannot be replayed.
 
     Args:
@@ -373,7 +373,7 @@ def composite_events_of(memory: LiveMemory, mark: int, result: Any) -> tuple[Fra
     outputs: dict[int, int] = {}
     for i, number in memory.results(result):
         outputs.setdefault(number, i)
-    events: list[FrameEvent] = []
+    events: list[CompositeEvent] = []
     local: dict[int, int] = {}
     n_births = 0
     for _, ends, begins in memory.events[mark:]:
@@ -381,21 +381,23 @@ def composite_events_of(memory: LiveMemory, mark: int, result: Any) -> tuple[Fra
         if block is not None:
             local[begins], n_births = n_births, n_births + 1  # numbers of freed blocks are not used again
             what = block.nbytes, tuple(block.shape), block.dtype, block.device
-            events.append(FrameEvent(local[begins], True, *what, outputs.get(begins, -1)))
+            events.append(CompositeEvent(local[begins], True, *what, outputs.get(begins, -1)))
         elif ends in local and begins < 0:
-            events.append(FrameEvent(local.pop(ends), False))
+            events.append(CompositeEvent(local.pop(ends), False))
         else:
             return None
     return tuple(events) if all(number in outputs for number in local) else None
 
 
-def replay_composite(memory: LiveMemory, events: Iterable[FrameEvent], tensors: Sequence[Tensor], result: Any) -> None:
+def replay_composite(
+    memory: LiveMemory, events: Iterable[CompositeEvent], tensors: Sequence[Tensor], result: Any
+) -> None:
     """Register the memory of a replayed composite operator."""
     results = [*all_tensors((result,))]
     numbers: dict[int, int] = {}
     for event in events:
-        if not event.is_birth:
-            memory.note_death(numbers[event.block])
+        if not event.is_allocation:
+            memory.note_free(numbers[event.block])
         elif event.output >= 0:
             n_blocks = len(memory.blocks)
             memory.see(results[event.output], tensors)
@@ -403,15 +405,14 @@ def replay_composite(memory: LiveMemory, events: Iterable[FrameEvent], tensors: 
                 made.shape, made.dtype = event.shape, event.dtype
         else:
             numbers[event.block] = len(memory.blocks)
-            memory.note_birth()
+            memory.note_allocation()
             memory.blocks.append(LiveBlock(event.nbytes, event.shape, event.dtype, event.device))
 
 
 def forget_inner(memory: LiveMemory, mark: int) -> None:
-    """Drop the blocks allocated and freed since ``mark``, inside one operator of a CPU."""
+    """Drop the blocks that were both allocated and freed since ``mark``, inside one kernel of a CPU."""
     memory.settle()
     events = memory.events[mark:]
-    # A block is inner if it both begins and ends here.
     inner = {ends for _, ends, _ in events if ends >= 0} & {begins for _, _, begins in events if begins >= 0}
     memory.events[mark:] = [event for event in events if event[1] not in inner and event[2] not in inner]
     for number in inner:
@@ -425,12 +426,13 @@ def forget_inner(memory: LiveMemory, mark: int) -> None:
 
 
 class Sum(NamedTuple):
-    """A sum that may overwrite its first operand; it is allocated only if the operand stays alive.
+    """A sum that may overwrite its first operand. It needs a block of its own only if the operand stays alive.
 
     Attributes:
-        watch: its watch.
+        watch: the watch of the sum.
         operand: the number of the block of the operand.
-        event: the pending event of its allocation, and the position at which to insert it.
+        position: the position at which to insert the event.
+        event: the allocation of the sum, which is inserted only if the operand stays alive.
     """
 
     watch: Watch
@@ -450,7 +452,7 @@ class LiveMemory:
         blocks: all blocks by number; None for a discarded block.
         events: for each event the number of calls before it, and the numbers of the blocks that end and begin, or -1.
         resized: the watches of storages whose size changed, and of those that were empty before the run.
-        sum: the last sum, until it is known whether it is made in place.
+        sum: the last sum, until it is known whether it overwrites its operand.
     """
 
     def __init__(self, storage_at: Callable[[int], int], n_calls: Callable[[], int]) -> None:
@@ -466,7 +468,7 @@ class LiveMemory:
         """Register the memory of a result of an operator with these operands.
 
         Returns:
-            The operand with the same memory, if that memory was not known before.
+            The operand of which the result is a view, if its memory was not registered before.
         """
         storage = tensor.untyped_storage()
         address = storage._cdata
@@ -481,18 +483,18 @@ class LiveMemory:
         for operand in operands:
             if operand.layout is STRIDED and storage_of(operand) is storage:
                 return operand
-        self.note_birth()
+        self.note_allocation()
         self.add(tensor, storage, nbytes)
         if tensor.is_nested:
             for part in nested_parts_of(tensor):
                 self.see(part, ())
         return None
 
-    def note_birth(self) -> None:
+    def note_allocation(self) -> None:
         """Record the allocation of the block that is added next."""
         self.events.append((self._n_calls(), -1, len(self.blocks)))
 
-    def note_death(self, number: int) -> None:
+    def note_free(self, number: int) -> None:
         """Record that a block is freed."""
         self.events.append((self._n_calls(), number, -1))
 
@@ -513,8 +515,8 @@ class LiveMemory:
         return block
 
     def begin(self, storage: UntypedStorage) -> None:
-        """Watch a storage that gets memory now, before any tensor in it is seen."""
-        self.note_birth()
+        """Watch a storage that gets memory now; its first tensor is not known yet."""
+        self.note_allocation()
         nbytes = storage.nbytes()
         block = LiveBlock(nbytes, (nbytes,), torch.uint8, storage.device, self._storage_at(id(storage)))
         self._watch(storage, nbytes, block)
@@ -550,11 +552,11 @@ class LiveMemory:
                 self.settle()
         if watch.nbytes:
             self._note_storage(watch)
-            self.note_death(watch.number)
+            self.note_free(watch.number)
 
     def find_resized(self) -> None:
-        """Register storages that changed their size again, which no dispatch mode sees."""
-        # Of hundreds of storages, rarely one has changed.
+        """Register storages that changed their size again, even without a Python call of ``resize_``."""
+        # Checked for every operator, over hundreds of storages; changes are rare.
         changed = [each for each in self.resized if (now := each()) is None or now.nbytes() != each.nbytes]
         for watch in changed:
             storage = watch()
@@ -569,22 +571,22 @@ class LiveMemory:
         old = self.blocks[watch.number]
         assert old is not None
         if nbytes:  # PyTorch copies into the new memory before it frees the old
-            self.note_birth()
+            self.note_allocation()
         if watch.nbytes:
-            self.note_death(watch.number)
+            self.note_free(watch.number)
         watch.number, watch.nbytes = len(self.blocks), nbytes
         self.blocks.append(old.resized(nbytes))
         if watch not in self.resized:
             self.resized.append(watch)
 
     def _note_storage(self, watch: Watch) -> None:
-        # Only operands of recorded calls have storage ids.
+        # Only operands of recorded calls have storage ids. The id ``earlier`` is of an older storage at this address.
         block = self.blocks[watch.number]
         storage = self._storage_at(watch.object_address)
         if block is not None and storage != block.earlier:
             block.storage = storage
 
-    # Sums in place, which PyTorch does not make inside a dispatch mode
+    # Sums that PyTorch computes in place, but not inside a dispatch mode
 
     def may_add_in_place(self, first: Tensor, result: Tensor) -> None:
         """Record that a sum may overwrite its first operand, if that is freed before the next event.
@@ -610,6 +612,7 @@ class LiveMemory:
             self.events.insert(position, event)
 
     def _take_over(self, old: Watch) -> None:
+        # The operand was freed at once: the sum continues its block.
         assert self.sum is not None
         watch = self.sum.watch
         self.sum = None
@@ -703,40 +706,40 @@ class LiveBlock:
         return new
 
 
-def _lives(events: Sequence[tuple[int, int, int]]) -> tuple[dict[int, tuple[int, int]], dict[int, int]]:
-    # For every block the event that allocated it, with its call, and the event that freed it
-    born: dict[int, tuple[int, int]] = {}
-    died: dict[int, int] = {}
+def _lifetimes(events: Sequence[tuple[int, int, int]]) -> tuple[dict[int, tuple[int, int]], dict[int, int]]:
+    # By block: the event that allocated it, with its call, and the event that freed it.
+    allocated: dict[int, tuple[int, int]] = {}
+    freed: dict[int, int] = {}
     for event, (call, ends, begins) in enumerate(events, 1):
         if ends >= 0:
-            died[ends] = event
+            freed[ends] = event
         if begins >= 0:
-            born[begins] = event, call
-    return born, died
+            allocated[begins] = event, call
+    return allocated, freed
 
 
 def raw_blocks(
     blocks: Sequence[LiveBlock | None], events: Sequence[tuple[int, int, int]]
 ) -> Iterator[tuple[RawBlock, int]]:
-    """Yield every block in order of birth, with the storage id of the operands of recorded calls in it; 0 for none."""
-    born, died = _lives(events)
+    """Yield the blocks in order of allocation, each with its storage id; 0 if no recorded call uses the storage."""
+    allocated, freed = _lifetimes(events)
     new = tuple.__new__  # thrice as fast as the constructor of a named tuple
     before = 0, -1
     ids: dict[LiveBlock, int] = {}
     devices: dict[torch.device, str] = {}
-    for number in sorted(range(len(blocks)), key=lambda number: born.get(number, before)):
+    for number in sorted(range(len(blocks)), key=lambda number: allocated.get(number, before)):
         block = blocks[number]
-        if block is None or (number not in born and not block.is_base):
+        if block is None or (number not in allocated and not block.is_base):
             continue
         identity = ids.setdefault(block.first or block, len(ids) + 1)
         if not block.nbytes:
             continue
-        event, call = born.get(number, before)
+        event, call = allocated.get(number, before)
         device = devices.get(block.device)
         if device is None:
             device = devices[block.device] = str(block.device)
         what = tuple(block.shape), dtype_name(block.dtype), block.name, device
-        made = new(Block, (identity, block.nbytes, block.kind, event, died.get(number), call, *what))
+        made = new(Block, (identity, block.nbytes, block.kind, event, freed.get(number), call, *what))
         yield new(RawBlock, (made, block.with_gradient)), block.storage
 
 
@@ -851,7 +854,7 @@ class ModuleCalls:
 def shapes_of(values: Any) -> list[tuple[int, ...]]:
     """Return the shapes of all tensors in nested lists, tuples, dicts and dataclasses, in order.
 
-    If ``torch.jit.trace`` is making a graph, reading sizes adds nothing to it.
+    Tracing by ``torch.jit.trace`` is suspended meanwhile, so that its graph gets no nodes for the sizes.
     """
     state = _tracing_state()
     if state is not None:

@@ -55,7 +55,7 @@ class Root:
     Attributes:
         module: returns it, or None once it was deleted.
         path: its path, the prefix of all paths below it; empty if it is the only one.
-        has_parts: whether it has modules or parameters. Only such outermost modules need names to tell paths apart.
+        has_parts: whether it has submodules or parameters. If several outermost modules do, their paths get names.
     """
 
     has_parts: bool
@@ -69,8 +69,8 @@ class Root:
 class ModuleStack:
     """The modules being called in one thread, outermost first, with their paths.
 
-    Paths begin at the outermost module. With several outermost modules, they begin with the class name. A module of a
-    model that is called by itself, as in a recomputation, keeps its path.
+    Paths begin at the outermost module. With several outermost modules, they begin with the class name. A submodule
+    that is called directly, as in a recomputation, keeps its path in the model.
 
     Args:
         rename: changes the paths of all records.
@@ -107,7 +107,7 @@ class ModuleStack:
         self._wrapped_of: Module | None = None
 
     def lead(self, other: ModuleStack, running: Iterable[tuple[Module, str]]) -> None:
-        """Continue this stack in another thread, in which ``running`` are the running modules."""
+        """Share the paths with the stack of another thread, and set its running modules."""
         other.follow(self.root, self.roots, self.aliases, self._paths, self._modules, self._shared)
         other.running = [*running]
         other.path = other.running[-1][1] if other.running else ""
@@ -156,8 +156,8 @@ class ModuleStack:
     def enter(self, module: Module, passed: object = ()) -> None:
         """Push a module that is called with the arguments ``passed``.
 
-        If no module is running, a part of the last outermost module keeps its path: an iterator that this module
-        returned may call the part.
+        A submodule of the last outermost module keeps its path even if that module is no longer running: it may have
+        returned an iterator that calls the submodule.
         """
         if not self.running:
             self.passed = passed
@@ -205,9 +205,9 @@ class ModuleStack:
         return any(tensor is each for each in nested_tensors(self.passed))
 
     def is_free_weight(self, tensor: Tensor) -> bool:
-        """Return whether a leaf tensor that requires a gradient is not a parameter, while a model runs.
+        """Return whether a tensor is a weight without being a parameter: a leaf that requires a gradient.
 
-        ``torch.func.functional_call`` puts such weights in the place of parameters.
+        ``torch.func.functional_call`` passes such tensors to the model in place of its parameters.
         """
         return bool(self.running and tensor.requires_grad and tensor.is_leaf and type(tensor) is Tensor)
 
@@ -282,7 +282,7 @@ class ModuleStack:
         return first
 
     def _path_of(self, module: Module) -> str:
-        # Without a parent that contains it, it runs under the path of the innermost running module.
+        # If no running module contains the module, it has the path of the innermost running module.
         for parent, path in reversed(self.running):
             for name, child, _ in walk(parent):
                 if child is module:
@@ -336,7 +336,7 @@ def _bases_of(kind: type) -> tuple[str, ...]:
 
 
 def module_tree(model: Module, identities: Identities, prefix: str = "") -> dict[str, ModuleEntry]:
-    """Return the modules of ``model`` by path, below ``prefix`` if there are several models, in its order."""
+    """Return the modules of ``model`` by path, in their order. With several models, ``prefix`` begins each path."""
     tree: dict[str, ModuleEntry] = {}
     paths: dict[int, str] = {}
     bases_of: dict[type, tuple[str, ...]] = {}
@@ -381,7 +381,7 @@ def module_tree(model: Module, identities: Identities, prefix: str = "") -> dict
 
 
 def _local(parameter: Any, identities: Identities) -> Any:
-    # This process counts its shard of a distributed parameter.
+    # Of a distributed parameter, count the shard of this process.
     shard = getattr(parameter, "_local_tensor", None)
     if shard is None:
         return parameter
@@ -438,12 +438,12 @@ class Identities:
         by_address: the identities of tensor objects, by address.
         storages: the storage id of each value, 0 for a number.
         parameters: the parameter id of each value that is a parameter.
-        has_unmade: whether an operand is an integer tensor without data that no operator returned. PyTorch makes such
-            tensors from lists of indices.
+        has_list_index: whether an operand is an integer meta tensor that no operator returned. PyTorch makes such a
+            tensor from a list that indexes a tensor, as in ``x[[0, 2]]``.
     """
 
     storages: dict[int, int]
-    has_unmade: bool
+    has_list_index: bool
 
     def __init__(self, recorder: Recorder, modules: Modules) -> None:
         self._recorder = recorder
@@ -455,7 +455,7 @@ class Identities:
         self.by_address: dict[int, Identity] = {}
         self.storages = {0: 0}
         self.parameters: dict[int, int] = {}
-        self.has_unmade = False
+        self.has_list_index = False
         self._memories: dict[int, tuple[ref[UntypedStorage], int, int]] = {}
         """The memories by the address of the storage object, which is one object as long as the memory is in use."""
         self._created: dict[int, ref[Tensor]] = {}
@@ -467,7 +467,7 @@ class Identities:
         """Ids of the parameters in a memory by offset and size, by the id of the memory."""
 
     def of(self, tensor: Tensor) -> Identity:
-        """Return the identity of an operand; a new one comes from outside the run."""
+        """Return the identity of an operand. If it is not known yet, register it as a tensor from outside the run."""
         found = self.by_address.get(id(tensor))
         if found is not None and found[0]() is tensor:
             return found
@@ -487,13 +487,13 @@ class Identities:
         origin, is_input = identity[2], False
         if origin != LEARNED:
             if origin in (EXTERNAL, GIVEN):
-                self.has_unmade |= origin == EXTERNAL and tensor.is_meta and not tensor.is_floating_point()
+                self.has_list_index |= origin == EXTERNAL and tensor.is_meta and not tensor.is_floating_point()
                 is_input = self._is_given(tensor)
             (self._recorder.inputs if is_input else self._recorder.buffers).append(identity[1])
         return identity
 
     def _unregistered(self, tensor: Tensor, memory: Memory) -> int:
-        # Plain tensors may be views of parameters, wrapped by one, or in the place of one.
+        # The parameter behind a plain tensor: the tensor may be a view, the content of a wrapper, or a replacement.
         if tensor._is_view() and isinstance(tensor._base, Parameter):
             return self._whole_parameter(tensor._base, memory)
         if memory[2] == GIVEN:
@@ -515,7 +515,7 @@ class Identities:
         self._given_memories = {id(x.untyped_storage()) for x in given if x.layout is strided}
 
     def register_created(self, tensor: Tensor) -> None:
-        """Register a tensor from an operator without a call, such as ``empty``: it is not an input."""
+        """Register the result of an operator that is not recorded, such as ``empty``: it is not an input."""
         self._created[id(tensor)] = ref(tensor)
 
     def _is_given(self, tensor: Tensor) -> bool:
@@ -558,7 +558,7 @@ class Identities:
         return (tensor for tensor in chain(results, created) if tensor is not None)
 
     def from_outside(self) -> Iterator[UntypedStorage]:
-        """Yield the live memory of tensors that neither the model nor its code made."""
+        """Yield the live storages of operands that existed before the run and do not belong to the model."""
         found = (storage() for storage, _, origin in self._memories.values() if origin == EXTERNAL)
         return (storage for storage in found if storage is not None)
 
@@ -578,12 +578,12 @@ class Identities:
         self._memories[id(storage)] = (ref(storage), *self._memory(original, EXTERNAL)[1:])
 
     def register_parameter(self, tensor: Tensor, operand: int) -> None:
-        """Register the value of an operand as a parameter, because its operator uses it as one."""
+        """Register an operand as a parameter because of its use, such as a plain tensor passed as a weight."""
         parameter = self.parameters[operand] = self._whole_parameter(tensor, self._memory(tensor, EXTERNAL))
         self.used_as_weights[parameter] = self.sizes[parameter]
 
     def register_shard(self, tensor: Tensor) -> None:
-        """Register the local shard of a distributed parameter as a parameter; its type is a plain tensor."""
+        """Register the local shard of a distributed parameter, a plain tensor, as a parameter."""
         _, operand, origin = self.of(tensor)
         if origin != LEARNED:
             self.register_parameter(tensor, operand)
@@ -636,7 +636,7 @@ class Identities:
         return memory
 
     def _whole_parameter(self, tensor: Tensor, memory: Memory) -> int:
-        # A parameter of any type may wrap tensors with memory of their own.
+        # Wrapper subclasses hold tensors with several storages, so their parameters are told apart by object.
         if not hasattr(tensor, "__tensor_flatten__"):
             return self._parameter(tensor, memory)
         known = self._wrappers.get(id(tensor))
@@ -699,7 +699,7 @@ _ALTERNATIVES: Mapping[Callable[..., Any], tuple[str, ...]] = {
     functional.fractional_max_pool2d_with_indices: _OUTPUT_SIZES,
     functional.fractional_max_pool3d_with_indices: _OUTPUT_SIZES,
 }
-"""The functions with alternative arguments, and the names of these."""
+"""Functions with alternative arguments, of which a call passes one, and the names of these arguments."""
 
 _INDEXING = (Tensor.__getitem__, Tensor.__setitem__)
 
@@ -708,7 +708,7 @@ _ENTERED = (
     *(functional.multi_head_attention_forward, functional.local_response_norm, functional.gumbel_softmax),
     *(functional.lp_pool1d, functional.lp_pool2d, functional.lp_pool3d),
 )
-"""Wrapper functions: the functions that they call are recorded instead."""
+"""Wrappers: instead of the wrapper, the API functions that it calls are recorded."""
 
 
 class ApiCallTracker(TorchFunctionMode):
@@ -719,7 +719,7 @@ class ApiCallTracker(TorchFunctionMode):
 
     Attributes:
         is_over: whether no capture needs it any more; it may still be on the mode stack of its thread.
-        index: returns the replacement of an index of a tensor; None to keep indices.
+        index: a function that replaces the index in ``tensor[index]``; None to keep indices unchanged.
     """
 
     is_over: bool
@@ -772,7 +772,7 @@ class ApiCallTracker(TorchFunctionMode):
             self._given = ()
 
     def facts(self) -> tuple[str, tuple[str, ...]]:
-        """Return the name of the running function, or "", and its alternative arguments that were passed."""
+        """Return the name of the running function, or "", and which of its alternative arguments were passed."""
         if self._function is None:
             return "", ()
         name, method, symbol = spelling_of(self._function)
@@ -795,7 +795,7 @@ class ApiCallTracker(TorchFunctionMode):
 
     @contextmanager
     def disabled(self) -> Iterator[None]:
-        """Context manager: do not track functions. The innermost mode is also taken off the stack, to save time."""
+        """Context manager: do not track functions. If this is the innermost mode, it is popped, which saves time."""
         size = _stack_size()
         is_next = size > 0 and _mode_at(size - 1) is self
         if is_next:
@@ -810,7 +810,7 @@ class ApiCallTracker(TorchFunctionMode):
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Context manager: track function calls although a function is running, and hide them from all other modes."""
+        """Context manager: track calls inside a running function too, with all other modes off the stack."""
         others = [_pop() for _ in range(_stack_size())]
         before, self._function = self._function, None
         was_silent, self._is_silent = self._is_silent, False
@@ -853,6 +853,7 @@ def _stack() -> list[Any]:
 
 
 def _caller() -> FrameType | None:
+    # The frame of the user's code that called the running function.
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code is not _HANDLER:
         frame = frame.f_back
@@ -870,7 +871,7 @@ def _given(function: Any, names: tuple[str, ...], args: Any, kwargs: Mapping[str
 
 
 class _Globals(dict[str, Any]):
-    # The globals of a twin: some replaced, all others looked up in the module at each access
+    # The globals of a twin: a few are replaced, all others are looked up in the module at each access.
     def __init__(self, own: Mapping[str, Any], module: dict[str, Any]) -> None:
         super().__init__(own)
         self._module = module
@@ -880,7 +881,8 @@ class _Globals(dict[str, Any]):
 
 
 def _twin(function: Any) -> Any:
-    # The twin's checks for modes are always False, so that it does not pass itself to the active mode.
+    # A copy of a wrapper that skips ``has_torch_function``. The wrapper would pass itself to the active mode and run
+    # inside it, so that the mode would not see the functions that the wrapper calls.
     checks = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
     own = dict.fromkeys(checks, lambda *_: False)
     twin = FunctionType(

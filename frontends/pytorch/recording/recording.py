@@ -79,8 +79,8 @@ class Recording:
 
     Attributes:
         logs: one log per active capture of the thread; captures nest.
-        inside: whether a composite operator is running, whose inner operators are not recorded.
-        records_inside: whether its inner operators are recorded anyway.
+        inside: whether a composite operator is running; its inner operators are not recorded.
+        records_inside: whether inner operators are recorded anyway.
         has_module_calls: whether any log records the calls of modules.
         ledgers: the memory ledgers of the captures that have one.
         locator: finds module and phase of a call.
@@ -91,8 +91,8 @@ class Recording:
         pairs: the pairs of the next recorded call of attention, if the recorded arguments do not include its mask.
         reading: the duration of the next recorded call; None if it was not measured.
         refused: the operator call that raised an error.
-        has_more: whether ``_is_noted`` must see each call, for pairs of attention or for ``whole_paths``.
-        whole_paths: paths of modules with a backward pass that is recorded as one call.
+        must_inspect: whether ``_inspect`` must see each call, for pairs of attention or for ``whole_paths``.
+        whole_paths: paths of modules whose backward pass is recorded as one call.
     """
 
     ledgers: Ledgers
@@ -102,7 +102,7 @@ class Recording:
     assumptions: Assumptions
     measures_time: bool
     counts_pairs: bool
-    has_more: bool
+    must_inspect: bool
     has_module_calls: bool
     refused: RefusedCalls
 
@@ -117,7 +117,7 @@ class Recording:
         self.modules = self.locator.modules
         self.assumptions = Assumptions(self.logs, self.modules)
         self.measures_time = False
-        self.counts_pairs = self.has_more = False
+        self.counts_pairs = self.must_inspect = False
         self.pairs: int | None = None
         self._pairs_of_out: dict[int, int | None] = {}
         self._masked_scores = MaskedScores(values)
@@ -194,17 +194,17 @@ class Recording:
 
     def _logs_changed(self) -> None:
         self.counts_pairs = any(log.recorder.counts_pairs for log in self.logs)
-        self.has_more = self.counts_pairs or bool(self.whole_paths)
+        self.must_inspect = self.counts_pairs or bool(self.whole_paths)
         self.measures_time = any(log.recorder.measure_time is not False for log in self.logs)
         self.has_module_calls = any(log.module_calls is not None for log in self.logs)
         ledgers = [self.ledgers.observe] if self.ledgers else []
         # Without logs there are no observers: these bound methods would be a reference cycle that outlives the run.
-        self._observers = [self._follow, *ledgers, self._record] if self.logs else []
+        self._observers = [self._propagate, *ledgers, self._record] if self.logs else []
 
     def add_whole(self, path: str) -> None:
         """Record the backward pass of a module as one call from now on."""
         self.whole_paths.add(path)
-        self.has_more = True
+        self.must_inspect = True
 
     def observe(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
         """Pass a finished call to every observer."""
@@ -232,7 +232,7 @@ class Recording:
         return [(calls, calls.begin(path, inputs)) for calls in found]
 
     def record_returned(self, result: Any) -> None:
-        """Record which values the outermost module returned, unless it runs again for a backward pass."""
+        """Record which values the outermost module returned, unless a backward pass recomputes it."""
         if _current_node() is None:
             returned = nested_tensors(result)
             for log in self.logs_here() if self._has_coroutines else self.logs:
@@ -242,8 +242,8 @@ class Recording:
         """Track the result of an unrecorded operator, which later calls may use."""
         self._fills.watch_unrecorded(plan, result)
 
-    def _follow(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
-        if call.carries:
+    def _propagate(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
+        if call.may_change_values:
             propagate(self._values, call.plan.follow_rule, args, kwargs, tensors, result)
 
     def _record(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
@@ -260,7 +260,7 @@ class Recording:
         logs = self.logs_here() if self._has_coroutines else self.logs
         number = _sequence_number()
         module, phase = self._locate(number)
-        if self.has_more and self._is_noted(plan, args, kwargs, result, module, phase):
+        if self.must_inspect and self._inspect(plan, args, kwargs, result, module, phase):
             return
         if plan.is_clone or self._last_clone is not None:
             self._forget_clone(plan, tensors, number, logs)
@@ -273,7 +273,7 @@ class Recording:
         of_blocks, self.pairs = self.pairs, None
         given = plan.bind(args, kwargs or {})
         pairs = allowed_pairs(self._values, given) if of_blocks is None else of_blocks
-        # A backward call reads the output of its forward call, whose pairs are known. Its own mask is one of floats.
+        # A backward call gets its mask as floats. Its pairs are those of the forward call whose output it reads.
         if isinstance(out := given.get("out"), Tensor):
             pairs = self._pairs_of_out.get(out.untyped_storage()._cdata, pairs)
         else:
@@ -294,8 +294,8 @@ class Recording:
         ):
             log.recorder.masked_scores[log.n_calls()] = count
 
-    def _is_noted(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any, module: str, phase: str) -> bool:
-        # Whether a call is part of another one; pairs of attention are noted first.
+    def _inspect(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any, module: str, phase: str) -> bool:
+        # Record the pairs of attention; return whether the call is inside a backward pass that is recorded as one call.
         if self.counts_pairs and plan.native in ATTENTION:
             self._note_pairs(plan, args, kwargs, result, self.logs_here() if self._has_coroutines else self.logs)
         elif self.counts_pairs and plan.native in MASKING:
@@ -414,15 +414,15 @@ class Ledgers(list["StorageLedger"]):
             ledger.note(note, is_approximation)
 
     def whole(self) -> AbstractContextManager[None]:
-        """Context manager: a CPU runs this as one operator, without inner memory."""
+        """Context manager: count no memory freed inside; a CPU runs this as one kernel."""
         return _in_all([ledger.whole() for ledger in self])
 
     def paused(self) -> AbstractContextManager[None]:
-        """Context manager: watch nothing."""
+        """Context manager: record no memory."""
         return _in_all([ledger.paused for ledger in self])
 
     def adding_in_place(self) -> AbstractContextManager[None]:
-        """Context manager: run a composite operator that adds in place, except inside a dispatch mode."""
+        """Context manager: a composite operator runs that adds in place, but not inside a dispatch mode."""
         return _in_all([ledger.adding_in_place for ledger in self])
 
 
@@ -448,7 +448,7 @@ _BACKWARD_FUNCTION = "_engine_run_backward"
 
 
 def _weakly(locator: Locator) -> Callable[[Rename], None]:
-    # The module stack must not keep its locator alive, and with it the model.
+    # A strong reference from the module stack would keep the locator, and with it the model, alive.
     located = ref(locator)
 
     def rename(renamed: Rename) -> None:
@@ -495,28 +495,28 @@ class Locator:
         depths, so that looking there first is fast."""
 
     def lead(self, other: Locator, running: Sequence[tuple[Module, str]]) -> None:
-        """Continue this locator in a thread that this one started while ``running`` ran."""
+        """Share the locations with the locator of a thread that was started while the modules ``running`` ran."""
         other.follow(self.outside, self._numbers, self._paths)
         self.modules.lead(other.modules, running)
 
     def follow(self, outside: str, numbers: list[int], paths: list[str]) -> None:
-        """Continue after these locations, which are shared with another thread."""
+        """Use the phase and the locations of another thread."""
         self.outside, self._numbers, self._paths = outside, numbers, paths
 
     def catch_up(self) -> int:
-        """Return the number at which the last call of any thread was located; this locator continues from it."""
+        """Continue from the last sequence number at which any thread located a call, and return it."""
         if self._numbers:
             self._number = max(self._number, self._numbers[-1])
         return self._number
 
     def rename(self, renamed: Rename) -> None:
-        """Change the paths of the modules of all calls so far, and of their gradients to come."""
+        """Change the module paths of all recorded calls, and of the backward calls that belong to them."""
         self._paths[:] = map(renamed, self._paths)
         for log in self._logs:
             log.rename_modules(renamed)
 
     def begin_optimizer_step(self) -> None:
-        """Record that an optimizer begins a step, in the caller of the caller."""
+        """Record that the function two frames up, a step of an optimizer, begins."""
         self._step = sys._getframe(2).f_code
         self._n_around_step = len(self.modules.running)
 
@@ -542,8 +542,8 @@ class Locator:
         return module, phase
 
     def _is_in_optimizer_step(self) -> bool:
-        # A closure of the step runs with gradients or in a further module. No hook reports a step that ends by an
-        # exception: it has ended when its function is no longer on the stack.
+        # A closure that the step calls runs with gradients or in a further module. No hook reports the end of a
+        # step that raises an exception. So the step is running as long as its function is on the stack.
         if _grad_enabled() or len(self.modules.running) > self._n_around_step:
             return False
         first, second = self._step_depths
@@ -562,7 +562,7 @@ class Locator:
         return frame is not None
 
     def _recomputed_module(self) -> str:
-        # Perhaps only the ``forward`` method is called, which enters no module.
+        # Code that calls ``module.forward`` directly enters no module: find ``forward`` on the stack.
         if self.modules.is_running:
             return self.modules.path
         frame: FrameType | None = sys._getframe(2)
@@ -583,9 +583,9 @@ class Locator:
 
 
 def _backward_phase(in_module: bool) -> str:
-    # Grad mode alone does not decide. A backward pass enables it with ``create_graph``. A recomputation disables it in
-    # functions with a backward pass of their own. The engine of autograd calls modules and ``torch.utils.checkpoint``
-    # only in a recomputation.
+    # Grad mode does not tell a recomputation from the backward pass: ``create_graph`` enables it in the backward pass,
+    # and ``autograd.Function`` disables it in a recomputation. But below the autograd engine, modules and
+    # ``torch.utils.checkpoint`` run only in a recomputation.
     if not in_module and not _grad_enabled():
         return "backward"
     frame: FrameType | None = sys._getframe(2)
@@ -614,9 +614,9 @@ Picker: TypeAlias = "Callable[[tuple[Any, ...]], tuple[int, ...]]"
 class CallLog:
     """The operator calls of one capture.
 
-    During the run, a call is a tuple of small numbers and strings, which is cheap and keeps nothing alive: number of
-    the template, module, phase, the operand ids of its arguments and results, and last 0, the operand id of a Python
-    number. :meth:`flush` turns the tuples into :class:`Call` objects before the calls of the recorder are read.
+    During the run, a call is a tuple of small numbers and strings, which is cheap and keeps no tensor alive: number of
+    the template, module, phase, operand ids of arguments and results, and at the end 0, the operand id of all Python
+    numbers. :meth:`flush` turns the tuples into :class:`Call` objects before the calls of the recorder are read.
 
     Args:
         recorder: receives the calls.
@@ -665,9 +665,9 @@ class CallLog:
         return len(self.recorder.calls) + len(self._rows if self._outer is None else self._outer[0])
 
     def begin_inner(self) -> Callable[[bool], None]:
-        """Keep later calls apart; return a function that ends this, and adds or drops them.
+        """Collect the following calls separately, until the returned function is called.
 
-        Such pairs nest.
+        ``end(True)`` appends these calls to the log, ``end(False)`` drops them. Collections nest.
         """
         outer, rows, annotations = self._outer, self._rows, self._annotations
         self._outer = (rows, annotations) if outer is None else outer
@@ -735,7 +735,7 @@ class CallLog:
         self._rows.append((number, module, phase, *values, 0))
 
     def rows_since(self, position: int) -> Sequence[tuple[Any, ...]] | None:
-        """Return the calls from a position on, for :meth:`repeat`; None if something else was recorded, too."""
+        """Return the calls from a position on, for :meth:`repeat`; None if they have annotations, pairs or memory."""
         first = position - len(self.recorder.calls)
         if first < 0 or self._outer is not None or self.ledger is not None:
             return None
@@ -813,7 +813,7 @@ class CallLog:
                 # fmt: on
 
     def _read_clocks(self, first: int, annotations: Mapping[int, Annotation]) -> None:
-        # ``first`` is the position of the first annotated call.
+        # ``first`` is the position of the first flushed call; annotations are numbered from it.
         clock = self.recorder.measure_time
         readings = {first + i: each[0] for i, each in annotations.items() if each[0] is not None}
         if clock is not False and readings:
@@ -830,7 +830,7 @@ class CallLog:
     def rename_modules(self, renamed: Callable[[str], str]) -> None:
         """Change the paths of the modules of all calls so far."""
         self._rows[:] = [(row[0], renamed(row[1]), *row[2:]) for row in self._rows]
-        # calls of other frameworks, whose names have no namespace, may be among those of the recorder
+        # The recorder may also have calls of other frameworks, whose names have no ``::``.
         self.recorder.calls[:] = [
             call._replace(module=renamed(call.module)) if "::" in call.native else call for call in self.recorder.calls
         ]
@@ -886,7 +886,7 @@ class CallLog:
         results: Sequence[Any],
     ) -> CallTemplate:
         bound = plan.bind(args, kwargs)
-        # An in-place or overloaded operator may have its own row; otherwise the row of its base name counts.
+        # An in-place or overloaded operator may have its own row; otherwise the row of its base name is used.
         translation = self._translate(Native(plan.row, bound, results))
         if not translation.has_row and plan.row != plan.native:
             translation = self._translate(Native(plan.native, bound, results))
@@ -907,7 +907,7 @@ class CallLog:
         )
 
     def _operand(self, value: Any, role: Role) -> Operand | None:
-        # The origin decides whether it is a parameter.
+        # The row states the usual role of an operand; the origin of the tensor decides.
         if type(value) is DataOperand:
             value, role = value.value, "data"
         if isinstance(value, Tensor):

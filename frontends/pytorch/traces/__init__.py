@@ -1,4 +1,4 @@
-"""The frontend of traces: what a run costs, from what ``torch.profiler`` or an execution trace recorded of it."""
+"""The frontend of traces: it counts a run that ``torch.profiler`` or an execution trace observer recorded."""
 
 from __future__ import annotations
 

@@ -404,7 +404,7 @@ def place_backward(ops: Sequence[Op]) -> None:
     """
     made_at: dict[int, Op] = {}
     for op in sorted((op for op in ops if op.sequence >= 0 and not is_node(op)), key=lambda op: op.start):
-        made_at[op.sequence] = op  # the last one, as operators without a node do not raise the number
+        made_at[op.sequence] = op  # the last of equal numbers: an operator without a node does not raise the number
     last: dict[Thread, Op] = {}
     inside: list[Op] = []
     for op in ops:
@@ -587,7 +587,7 @@ def _on_host(recorded: Recorded, ops: Sequence[Op], owners: Mapping[Op, int], st
 
 
 def _host_times(ops: Iterable[Op], owners: Mapping[Op, int]) -> dict[int, int]:
-    # Calls inside of a call count for themselves.
+    # The time of a call excludes the calls inside it.
     found: Counter[int] = Counter()
     for op in ops:
         if op in owners:

@@ -107,7 +107,7 @@ class Replay:
                 waiting += reversed(op.children)
 
     def _take(self, op: Op) -> bool:
-        # False: what is inside of it is to be recorded instead.
+        # False: record the operators inside it instead.
         if op.name == PARAMETERS:
             self._take_collective(op)
             return True
@@ -169,7 +169,8 @@ class Replay:
 
     def _take_by_rule(self, op: Op, native: str) -> bool:
         names = [name for name in (native, f"{native.partition('::')[0]}::*") if self._rules.has_row(name)]
-        made = op if op.forward is None else op.forward  # a node of the backward pass shows gradients alone
+        # A node of the backward pass has gradients only: take the arguments of its forward call.
+        made = op if op.forward is None else op.forward
         for name in names:
             values = [_value(x) for x in made.arguments or ()]
             arguments = {f"arg{i}": x for i, x in enumerate(values) if x is not None}
@@ -225,7 +226,8 @@ class Replay:
                 while self._log.n_calls() > before:
                     self._log.remove_last()
                 continue
-            if isinstance(result, (bool, int, float, complex)):  # the trace has what the value decided
+            # Such a value may decide a branch, but the trace contains the operators that ran.
+            if isinstance(result, (bool, int, float, complex)):
                 self._recorder.forget_assumptions(mark)
             for name in candidate.assumed:
                 self.assumed[op.name, name] += 1
@@ -289,7 +291,7 @@ class Replay:
         return made
 
     def _keep(self, outputs: Sequence[Argument], result: Any) -> None:
-        # Ids are addresses, and are used again.
+        # Ids are addresses, which are reused.
         results = result if isinstance(result, (list, tuple)) else (result,)
         for stated, value in zip(outputs, results, strict=False):
             if isinstance(stated, ListArgument) and isinstance(value, (list, tuple)):
@@ -303,7 +305,7 @@ def _saves(op: Op) -> bool:
 
 
 def _with_gradients(operator: Any, positional: Sequence[Any], named: dict[str, Any]) -> Any:
-    # It saves more if a backward pass follows: a mask, statistics.
+    # An operator saves more, such as a mask or statistics, if a backward pass follows.
     names = (argument.name for argument in operator._schema.arguments)
     values = (value for name, value in zip(names, positional, strict=False) if not name.startswith("running_"))
     tensors = [x for x in values if isinstance(x, Tensor) and x.is_floating_point() and not x.requires_grad]

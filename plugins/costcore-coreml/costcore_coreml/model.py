@@ -1,4 +1,4 @@
-"""What a Core ML model holds, as plain data. ``weight.bin`` is never opened: sizes follow from types."""
+"""Read a Core ML model as plain data. ``weight.bin`` is never opened: sizes follow from types."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ OTHERS = {
     2006: "audio feature print",
     3000: "encrypted model",
 }
-"""What models are that have no graph, by their field."""
+"""Kinds of models without a graph, by the field of the file."""
 
 PIPELINES = (200, 201, 202)
 """The fields of pipelines: classifiers, regressors, others."""
@@ -130,7 +130,7 @@ class Operation(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Operations in the order in which they run, what they are given, and the names of what they return."""
+    """Operations in the order in which they run, the inputs of the block, and the names of its results."""
 
     inputs: Sequence[tuple[str, TypeInfo]]
     outputs: Sequence[str]
@@ -138,7 +138,7 @@ class Block(NamedTuple):
 
 
 class Feature(NamedTuple):
-    """What the model says of an input: its usual shape, and for each axis whether its size is open.
+    """An input of the model: its default shape, and for each axis whether its size is open.
 
     ``ranges`` are the least and largest size of each axis, -1 for any; ``shapes`` those that are allowed. Either may be
     empty.

@@ -127,7 +127,7 @@ OLDER = frozenset(
 """Operations of layers of the older format, and of steps of pipelines, that MIL does not have."""
 
 LEARNED_BY = frozenset(("add", "gather", "matmul", "mul", "real_div", "sub"))
-"""Operations whose constants of several real numbers are learned parameters, as those of layers are by their place."""
+"""Operations whose constants of several real numbers are learned. For layers, the position shows which are learned."""
 
 WALKED = frozenset(("cond", "const", "read_state", "while_loop"))
 """Operations that are followed into their blocks, or are values."""
@@ -305,7 +305,7 @@ def _recurrent(native: str, state: bool = False) -> Row:
 
 
 def _steps(a: Arguments) -> Any:
-    """Return the input of a recurrent layer of the older format as ``[T, N, I]``; its first axis is that of steps."""
+    """Return the input of a recurrent layer of the older format as ``[T, N, I]``; its first axis has the steps."""
     x = a["x"]
     shape = {1: (1, 1, *x.shape[:1]), 2: (x.shape[0], 1, *x.shape[1:2]), 4: (x.shape[0], 1, *x.shape[1:2])}
     return x.viewed(*shape.get(x.ndim, x.shape[:3]))

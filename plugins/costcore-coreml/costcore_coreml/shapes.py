@@ -157,7 +157,7 @@ def _expanded(a: Arguments) -> Shape | None:
 
 
 def _sliced(a: Arguments) -> Sequence[Dim | None] | None:
-    """Return what ``slice_by_index`` keeps: with masks, an end is that of the axis, and an axis may be dropped."""
+    """Return the shape of ``slice_by_index``. A mask can move an end to the end of its axis, or drop an axis."""
     x, begins, ends = a["x"].shape, values(a, "begin"), values(a, "end")
     rank = len(x)
     masks = {name: values(a, f"{name}_mask") or (False,) * rank for name in ("begin", "end", "squeeze")}
@@ -246,7 +246,7 @@ def _recurrent(a: Arguments, with_c: bool = False) -> Sequence[Shape]:
 
 
 def _old_recurrent(a: Arguments) -> Sequence[Shape]:
-    """Return all steps or the last one, and states, of the same rank as ``x``, whose first axis is that of steps."""
+    """Return shapes of all steps or of the last step, and of states, with the rank of ``x``; axis 0 has the steps."""
     x = a["x"].shape
     hidden = a["weight_hh"].shape[1]
     made = hidden * (2 if number(a, "direction") == "bidirectional" else 1)
@@ -297,7 +297,7 @@ def _box_resized(a: Arguments) -> Shape:
 
 
 def _empty_list(a: Arguments) -> Shape:
-    """Return the shape of a list; open sizes of its elements are those of what is written into it."""
+    """Return the shape of a list; open sizes of its elements follow from the values that are written into it."""
     elements = a.get("elem_shape", ())
     sizes = [each.data[0] if each.data else 1 for each in (elements if isinstance(elements, list) else [elements])]
     return (number(a, "init_length"), *(size if isinstance(size, int) and size >= 0 else 1 for size in sizes))

@@ -26,7 +26,7 @@ AS_STORED = "weights are compressed: they are read as they are stored, and unpac
 RANDOM = "random_"
 
 NO_OPTIONS: Mapping[str, Any] = {}
-"""What nodes share beside their arguments."""
+"""The options of nodes: none, in one object that all nodes share."""
 
 
 class Compressed(GraphValue):
@@ -52,7 +52,7 @@ class Walker:
         self._recording, self._sizes = recording, sizes
 
     def run(self, stages: Sequence[tuple[str, Block]], inputs: Mapping[str, GraphValue]) -> None:
-        """Record the block of a function with its inputs, or those of all stages of a pipeline, by their name."""
+        """Record the block of a function, or the blocks of all stages of a pipeline, with their inputs by name."""
         values, outputs = dict(inputs), []
         for self._stage, block in stages:
             outputs = self._block(block, values, Place())
@@ -60,7 +60,7 @@ class Walker:
         self._recording.finish(inputs.values(), outputs)
 
     def _block(self, block: Block, values: dict[str, GraphValue], place: Place) -> list[GraphValue]:
-        """Record a block, whose results it adds to the values that are known by name; return what it returns."""
+        """Record a block, add the results of its operations to the known values by name, and return its outputs."""
         for operation in block.operations:
             if operation.type == "const" and len(operation.inputs) == len(operation.outputs) == 1:
                 given = operation.inputs.get("val", ())
@@ -178,7 +178,7 @@ class Walker:
         return [self._value(name, kind, shape) for (name, kind), shape in zip(operation.outputs, shapes, strict=False)]
 
     def _results(self, operation: Operation, arguments: Mapping[str, Any]) -> list[GraphValue]:
-        """Return the results of an operation, with the shapes of the file or those that follow from the operands."""
+        """Return the results of an operation, with shapes from the file or inferred from the operands."""
         kinds = [kind for _, kind in operation.outputs]
         shapes: Sequence[Found | None] = [None] * len(kinds)
         if None in kinds or any(kind.shape is not None and None in kind.shape for kind in kinds if kind is not None):
@@ -201,7 +201,7 @@ class Walker:
         return made
 
     def _value(self, name: str, kind: TypeInfo | None, found: Found | None, dtype: str = "float32") -> GraphValue:
-        """Return a value of a type, in which found sizes replace open ones; those of no rule are symbols.
+        """Return a value of a type with the found sizes in place of open sizes; sizes that no rule finds are symbols.
 
         Raises:
             CostError: if a size is no size.
@@ -230,7 +230,7 @@ MAIN = ("indices_nonzero_data", "quantized_data", "data", "indices", "mask", "no
 """The operands of operations that unpack weights that have one number or bit for each element of the result."""
 
 PARTS = ("scale", "zero_point", "offset", "lut", "nonzero_data")
-"""What such operations read beside."""
+"""The further operands of these operations, such as scales."""
 
 
 def _bits(kind: str, main: GraphValue, lut: Any) -> str:
@@ -244,7 +244,7 @@ def _bits(kind: str, main: GraphValue, lut: Any) -> str:
 
 
 FAILURES = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, StopIteration)
-"""What rules of shapes raise if an operand is absent, unknown, or not one of its kind."""
+"""The exceptions of shape rules for an absent, unknown or wrong operand."""
 
 
 def as_size(size: Any) -> Dim:

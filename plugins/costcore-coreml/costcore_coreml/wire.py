@@ -9,13 +9,13 @@ from typing import Any, TypeAlias, TypeVar
 T = TypeVar("T")
 
 MOST_FIELDS = 2_000_000
-"""The most fields that are read of a file; an operation has about twenty."""
+"""The maximum number of fields that are read of a file; an operation has about twenty."""
 
 MOST_MESSAGES = 100_000
-"""The most messages of a list, such as the operations of a block; those of language models have 20,000."""
+"""The maximum number of messages of a list, such as the operations of a block; language models have 20,000."""
 
 MOST_VALUES = 1024
-"""The most numbers of a list that are read: shapes, axes and paddings have a few."""
+"""The maximum numbers of a list that are read: shapes, axes and paddings have a few."""
 
 NAME, CONTENT = 0x0A, 0x12
 """The tags of the fields 1 and 2, if they are texts or messages."""
@@ -38,7 +38,7 @@ class File:
         self.content = content
         self.left = MOST_FIELDS
         self.known: dict[tuple[Any, bytes], Any] = {}
-        """What short messages were read as, by the function and their bytes."""
+        """A cache of the results of reading short messages, by function and bytes."""
 
     def varint(self, position: int, end: int) -> tuple[int, int]:
         """Return the number at a position, and the position after it.

@@ -1,4 +1,4 @@
-"""What the JAX frontend offers to the engine, as :class:`costcore.frontend.Frontend` describes it."""
+"""The JAX frontend: the functions that :class:`costcore.frontend.Frontend` describes."""
 
 from __future__ import annotations
 

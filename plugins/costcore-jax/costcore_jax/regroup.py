@@ -107,7 +107,7 @@ class Graph:
         return tuple(self._makes(value))
 
     def computed(self, value: Value, op: Op) -> tuple[tuple[int, ...], Sequence[Value]] | str:
-        """Return the equation that computes a value, and those that move it after that; its inputs."""
+        """Return the equation that computes a value, the equations that move the value afterwards, and its inputs."""
         nodes: list[int] = []
         source: Value | None = value
         while source is not None and (position := self.producer(source)) is not None:
@@ -547,7 +547,7 @@ def _attention(match: Match, root: Recorded, graph: Graph) -> Group | None:
 
 
 def _is_over(keys: Dim, match: Match, graph: Graph) -> bool:
-    """Return whether the softmax is over one axis, that of the keys."""
+    """Return whether the softmax is over the axis of the keys alone."""
     reductions = [graph.history[i] for i in match.nodes if graph.history[i].primitive in ("reduce_max", "reduce_sum")]
     axes = [(each.inputs[0].shape, each.params["axes"]) for each in reductions]
     return all(len(reduced) == 1 and shape[int(reduced[0])] == keys for shape, reduced in axes)
@@ -627,7 +627,7 @@ def _readers(history: Sequence[Recorded]) -> dict[int, set[int]]:
 
 @dataclass
 class _Search:
-    """The search, with what it found.
+    """The search for groups, with its results.
 
     Attributes:
         recording: the run.
@@ -683,7 +683,7 @@ class _Search:
                 self.taken.add(i)
 
     def _separate(self, nodes: frozenset[int], root: int) -> frozenset[int] | str:
-        """Return the equations of a group without those of numbers that others read too, or why there are not any."""
+        """Return the equations of a group, or why it is none, without numbers that others read too."""
         history = self.graph.history
         kept = set(nodes)
         for i in nodes - {root}:

@@ -644,7 +644,7 @@ SCATTERS = {
     "scatter_mul": "mul",
     "scatter_sub": "add",
 }
-"""What a scatter does with an element and its update."""
+"""How a scatter combines an element and its update."""
 
 
 def _is_embedding(a: Arguments) -> bool:

@@ -36,7 +36,7 @@ SIZE_FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "max": maximum,
     "min": minimum,
 }
-"""What JAX prints of a size besides sums and products."""
+"""The functions in sizes that JAX prints, besides sums and products."""
 
 
 def dim_of(size: Any) -> Dim:
@@ -243,7 +243,7 @@ class Names(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """What a variable is.
+    """The properties of a variable.
 
     Attributes:
         role: ``param`` if it is learned, ``state`` if the model updates it otherwise.

@@ -143,7 +143,7 @@ class Recording:
         return value.identity
 
     def _follow(self, name: str, params: Mapping[str, Any], inputs: Sequence[Value], output: Value) -> None:
-        """Give an output what it takes over from the inputs: parameter, weight, number."""
+        """Pass properties of the inputs on to an output: parameter, weight, number."""
         given = [value for value in inputs if value.dtype and not (value.number is not None and not value.shape)]
         output.number = dim_of(params["dim"]) if name == "dim_as_value" else number_of(name, inputs, output.dtype)
         output.is_reversed = name == "rev"
@@ -285,12 +285,12 @@ def without_dead_code(closed: Any) -> tuple[Any, int]:
 
 
 def count_equations(jaxpr: Any) -> int:
-    """Return the number of equations of a jaxpr, those of jaxprs inside it included."""
+    """Return the number of equations of a jaxpr, including jaxprs inside it."""
     return sum(1 for _ in equations(jaxpr))
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:
-    """Yield every equation of a jaxpr, and those of jaxprs inside it."""
+    """Yield every equation of a jaxpr and of the jaxprs inside it."""
     for equation in jaxpr.eqns:
         yield equation
         for value in equation.params.values():

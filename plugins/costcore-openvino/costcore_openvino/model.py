@@ -1,4 +1,4 @@
-"""What an IR file holds, as plain data. The file of weights beside it is never opened."""
+"""Read an IR file as plain data. The file of weights beside it is never opened."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ OLDEST = 10
 """The oldest version of the format that is read."""
 
 MOST_TAGS = 2_000_000
-"""The most XML tags that are read; a layer has about thirty."""
+"""The maximum number of XML tags that are read; a layer has about thirty."""
 
 MOST_LAYERS = 100_000
-"""The most layers that are read; those of language models have 20,000."""
+"""The maximum number of layers that are read; language models have 20,000."""
 
 PIECE = 1 << 20
-"""How many bytes are read at once."""
+"""The number of bytes that are read at once."""
 
 DEEPEST = 25
-"""The most graphs inside loops and branches that are inside each other."""
+"""The maximum nesting of graphs in loops and branches."""
 
 BODIES = ("body", "then_body", "else_body")
 """The elements of a layer that are graphs."""
@@ -122,7 +122,7 @@ INSIDE: Mapping[str, Mapping[str, str]] = {
     "map": dict.fromkeys(("input", "output", "edge"), "entry"),
     **{place: {} for place in ("operand", "size", "edge", "data", "entry", "skipped")},
 }
-"""What a tag inside another is; those that are not here are skipped, with all that is inside them."""
+"""The meaning of a tag by its parent. All other tags are skipped, with their content."""
 
 
 def read_model(path: str) -> tuple[Graph, str, bool]:
@@ -168,7 +168,7 @@ class Reader:
         self.version, self.is_open = "?", False
         self._parser = parser
         self._places = ["file"]
-        """What the open tags are, from outside to inside, as :data:`INSIDE` names them."""
+        """The open tags from outside to inside, by their names in :data:`INSIDE`."""
         self._seen: list[set[str]] = [set()]
         """The elements of :data:`ONCE` that each open graph and layer has had."""
         self._graphs: list[Graph] = []
@@ -303,7 +303,7 @@ def _shape(sizes: tuple[str, ...]) -> tuple[int | None, ...] | str:
 
 
 def is_open(size: str) -> bool:
-    """Return whether a text is that of an open size: ``-1``, ``?``, or a range such as ``1..10``."""
+    """Return whether a text states an open size: ``-1``, ``?``, or a range such as ``1..10``."""
     return size in ("-1", "?") or ".." in size
 
 

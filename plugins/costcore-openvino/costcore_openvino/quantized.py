@@ -67,7 +67,7 @@ Value = tuple[str, str]
 
 @dataclass
 class Fused:
-    """What the runtime computes in one layer.
+    """The layers that the runtime computes as one.
 
     Attributes:
         bias: the stored value that is added to a product; None without one.

@@ -14,7 +14,7 @@ from .model import numbers
 from .quantized import WIDTHS
 
 LEARNED_BY = frozenset(("Add", "Divide", "Einsum", "Gather", "MatMul", "Multiply", "Subtract"))
-"""Operators whose constants of several real numbers are learned parameters, as those of layers are by their place."""
+"""Operators whose constants of several real numbers are learned. For layers, the position shows which are learned."""
 
 
 def _named(names: str, **others: str) -> Mapping[str, str]:
@@ -61,7 +61,7 @@ REDUCTIONS = _named(
 )
 
 JOINS = {name: name for name in ("none", "max", "mean", "min")} | {"prod": "mul", "sub": "add", "sum": "add"}
-"""What joins an element and its update, as formulas name it: a subtraction costs what an addition does."""
+"""How a scatter combines an element and its update, by the name in formulas: a subtraction costs as much as an add."""
 
 OTHERS = _named(
     "DepthToSpace Inverse OneHot Pad ReverseSequence Roll Slice SpaceToDepth Split Tile Transpose Unique",
@@ -275,7 +275,7 @@ def _stated_axes(a: Arguments) -> tuple[int, ...]:
 
 
 def _normalized(a: Arguments) -> Any:
-    """Return the axes of MVN: those of its operand, else the last ones, as many, or those of the first version."""
+    """Return the axes of MVN: from its operand; if unknown, as many last axes; or the axes of its first version."""
     x, axes = a["inputs"][0], given(a, 1)
     if stated := _stated_axes(a):
         return stated
@@ -330,7 +330,7 @@ def _recurrent(native: str, formula: str, states: int, *, is_cell: bool = False)
 
 
 def _activation(a: Arguments) -> str:
-    """Return the function of a plain recurrent layer, that of its first direction."""
+    """Return the activation function of a plain recurrent layer, in its first direction."""
     name = str(a["data"].get("activations", "")).split(",")[0].strip().lower()
     return name if name in ("relu", "sigmoid") else "tanh"
 
@@ -341,7 +341,7 @@ def _interpolation(a: Arguments) -> str:
 
 
 def _resized(a: Arguments) -> tuple[int, ...] | None:
-    """Return the axes that an interpolation states; None if they are not known, or not only those of space."""
+    """Return the axes of an interpolation; None if they are unknown, or not all of them are spatial."""
     axes, stated = numbers(a["data"].get("axes")), given(a, 3 if len(a["inputs"]) > 3 else 2)
     if stated is not None and stated.data is not None and not stated.is_real:
         axes = stated.data
@@ -491,7 +491,7 @@ def _scale(position: int) -> Source:
 
 
 def _operands_with_scales(row: Row) -> dict[str, Source]:
-    """Return the operands of a row, and the scales of those that are integers."""
+    """Return the operands of a row, and the scales of quantized operands."""
     scales: dict[str, Source] = {}
     for name in row.inputs:
         if name == "x*":
@@ -502,7 +502,7 @@ def _operands_with_scales(row: Row) -> dict[str, Source]:
 
 
 def _on_integers(row: Row) -> Row:
-    """Return the row of an operator that the runtime computes on integers, with what it fuses into it."""
+    """Return the row of an operator that the runtime computes on integers, with the operators that it fuses into it."""
     op, when = row.op, row.when
     bias: dict[str, Source] = {"b": _bias} if op in ("conv", "conv_transpose", "linear") else {}
     return Row(

@@ -79,7 +79,7 @@ class Integers(NamedTuple):
 
     @classmethod
     def beside(cls, model: str, are_all: bool = False) -> Integers:
-        """Return those of an IR file, whose weights are beside it in a file of the same name with ``.bin``."""
+        """Return the constants of an IR file; its weights are in the file beside it with the suffix ``.bin``."""
         path = Path(model).with_suffix(".bin")
         return cls(path, path.stat().st_size if is_file(path) else 0, are_all)
 
@@ -435,7 +435,7 @@ def _frames(s: Site) -> Shape:
 
 
 def _prior_boxes(s: Site) -> Shape:
-    """Return the shape of default boxes: those of each position are counted as the reference implementation does."""
+    """Return the shape of default boxes; boxes per position are counted as in the reference implementation."""
     height, width = s.need(0)
 
     def listed(name: str) -> list[float]:
@@ -611,10 +611,10 @@ RULES: Mapping[str, Rule] = {
 
 
 MOST_ALIGNED = 6
-"""The most axes whose order or place is searched."""
+"""The maximum number of axes for a search of their order or position."""
 
 FAILURES = (ArithmeticError, LookupError, TypeError, ValueError)
-"""What rules raise if an operand or attribute that they need is absent, unknown, or not one of its kind."""
+"""The exceptions of rules for an absent, unknown or wrong operand or attribute."""
 
 
 def shapes_of(layer: LayerInfo, inputs: Sequence[GraphValue | None]) -> Sequence[Found | None]:

@@ -164,7 +164,7 @@ class Walker:
         return shape
 
     def _completed(self, layer: LayerInfo, position: int, port: Port, found: Found | None) -> Shape:
-        """Return the shape of a result: that of the file, where it is open the one that was found, or new symbols.
+        """Return the shape of a result: sizes of the file; for open sizes, the found sizes or new symbols.
 
         Raises:
             CostError: if a size is negative or too large; the file is damaged.
@@ -185,7 +185,7 @@ class Walker:
         return sizes
 
     def _state(self, layer: LayerInfo, found: Sequence[GraphValue | None]) -> Shape | None:
-        """Return the shape of a state: open sizes are those of its initial value, and that of all that it holds."""
+        """Return the shape of a state: open sizes follow from its initial value, and from all that it will hold."""
         parts = [part.strip() for part in layer.data.get("variable_shape", "").split(",") if part.strip()]
         first = found[0] if found else None
         if not parts and first is not None:
@@ -296,7 +296,7 @@ class Walker:
     def _returned(
         self, layer: LayerInfo, outputs: Sequence[GraphValue], trips: Dim, returned: Sequence[GraphValue]
     ) -> Sequence[GraphValue]:
-        """Return the results of a layer with graphs; open sizes are those of what a graph returns, joined by a loop."""
+        """Return the results of a layer with graphs. A graph, or a loop that joins its results, gives open sizes."""
         if self._sizes is None:
             return outputs
         joined = {

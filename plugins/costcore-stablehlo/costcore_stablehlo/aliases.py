@@ -8,27 +8,27 @@ from typing import NamedTuple
 from costcore.errors import CostError
 
 DEEPEST_TEXT = 200
-"""The most brackets inside each other, those of aliases included; MLIR reads and prints nested types by recursion."""
+"""The maximum nesting of brackets, including aliases; MLIR reads and prints nested types by recursion."""
 
 LONGEST_ALIAS = 10**6
-"""The most characters to which an alias may expand, besides as many as the whole text has."""
+"""The maximum characters to which an alias may expand, in addition to the length of the whole text."""
 
 LONGEST_TEXT, TIMES = 2**27, 16
-"""The most characters to which a text may expand: so many, and so many times its own."""
+"""The maximum characters to which a text may expand: a constant, plus a multiple of its own length."""
 
 TOKEN = re.compile(
     r"""//[^\n]*|"(?:[^"\\\n]|\\.)*"(?P<operation>\s*\()?"""
     r"""|(?P<alias>[!#](?:\d+|[A-Za-z$_-][\w$-]*)(?![\w.$]))(?P<defined>\s*=(?!=))?"""
     r"""|(?P<bracket>[(\[{<)\]}]|(?<!-)>(?!=))|(?<![\w.$!#@%^-])(?P<word>[A-Za-z_][\w.$]*)"""
 )
-"""What matters in a text: comments, strings, aliases, brackets but for the head of an arrow, and words."""
+"""The tokens of a text: comments, strings, aliases, brackets (not the head of an arrow), and words."""
 
 OPERATION = re.compile(r"module|func|\w+\.[\w.$]+")
 """A word that begins an operation; before it the value of an alias ends."""
 
 
 class Expanded(NamedTuple):
-    """What an alias expands to: its characters, and its brackets inside each other."""
+    """The expansion of an alias: its number of characters, and its nesting of brackets."""
 
     size: int
     depth: int
@@ -48,7 +48,7 @@ def check_expansion(text: str) -> None:
 
 
 class _Expansion:
-    """What has been read of a text.
+    """The state of reading a text.
 
     Args:
         text: the text.

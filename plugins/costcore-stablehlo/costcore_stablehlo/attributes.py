@@ -134,7 +134,7 @@ def plain(attribute: Any) -> Any:
 
 
 MOST_PLACES = 8
-"""The most lines of code of an operation, the innermost ones."""
+"""The maximum lines of code of an operation; the innermost lines are kept."""
 
 
 def lines_of(location: Any) -> str:

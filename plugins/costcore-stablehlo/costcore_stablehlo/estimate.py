@@ -110,7 +110,7 @@ def learned_positions(program: FileProgram, params: int | str | Sequence[int | s
 
 
 def given_types(program: FileProgram, learned: Sequence[int], inputs: Any) -> tuple[list[str], dict[int, int]]:
-    """Return the types of all arguments, with the shapes of ``inputs`` for those that are not learned.
+    """Return the types of all arguments; arguments that are not learned have the shapes of ``inputs``.
 
     Integers among the inputs are values of arguments without axes, by position: older JAX passes sizes by them.
 

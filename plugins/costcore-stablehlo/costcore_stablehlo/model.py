@@ -23,13 +23,13 @@ from . import PORTABLE
 from .aliases import check_expansion
 
 LARGEST = 2**31
-"""The most bytes of a file that are read."""
+"""The maximum size of a file in bytes."""
 
 TO_TEXT = str(Path(__file__).with_name("to_text.py"))
 """The program that reads a portable artifact. As a file it imports nothing of this package, which would take longer."""
 
 SECONDS = 30
-"""The most seconds in which a portable artifact is read, whose process is limited by itself to fewer."""
+"""The maximum seconds for reading a portable artifact; the process that reads it has a lower limit of its own."""
 
 ESCAPED = re.compile(r"(?:\\[89A-Fa-f][0-9A-Fa-f])+")
 """Bytes of a name that are not ASCII, as a text has them."""

@@ -1,4 +1,4 @@
-"""What each operator of StableHLO is in JAX: a function of the operation and its operands that binds the primitive."""
+"""Operators of StableHLO in JAX: for each, a function of the operation and its operands that binds the primitive."""
 
 from __future__ import annotations
 

@@ -25,12 +25,12 @@ from .operators import BINARY, RULES, check_results, custom_call, direction
 CONSTANTS = ("stablehlo.constant", "chlo.constant", "arith.constant", "sdy.constant")
 
 DIALECTS = frozenset(("chlo", "mhlo", "sdy", "stablehlo"))
-"""The dialects whose operators have rules; of MHLO, TensorFlow writes only ``copy`` beside those of StableHLO."""
+"""The dialects whose operators have rules. Besides StableHLO, TensorFlow writes only ``copy`` of MHLO."""
 
 ENDS = frozenset(("func.return", "sdy.return", "stablehlo.return"))
 
 CHOOSES = frozenset(("and", "compare", "or", "return", "select"))
-"""What the body of a search for the largest or smallest element consists of."""
+"""The operators in the body of a search for the largest or smallest element."""
 
 BY_ELEMENT = frozenset((*BINARY, "compare"))
 """Operators of two operands whose axes of size 1 JAX repeats."""
@@ -41,7 +41,7 @@ UNNAMED = re.compile(r"\w+\(.*\)|while|body|cond|branch_\d+_fun|closed_call|chec
 """Parts of a name that stand for functions and loops of JAX, not for modules."""
 
 FEW = 10
-"""The most names in a message."""
+"""The maximum number of names in a message."""
 
 
 class Argument(NamedTuple):
@@ -167,7 +167,7 @@ class FileProgram:
         return ""
 
     def find_stored(self) -> None:
-        """Find the learned constants: those of several real numbers that are not all the same."""
+        """Find the learned constants: they have several real numbers, which are not all equal."""
         for function in self._functions.values():
             for op in _operations(function):
                 if op.name in CONSTANTS:
@@ -235,7 +235,7 @@ class FileProgram:
             self._depth -= 1
 
     def _block(self, block: Any, arguments: Sequence[Any], values: dict[Any, Any]) -> list[Any]:
-        """Run the operations of a block and return what it returns; ``values`` are those known around it."""
+        """Run the operations of a block and return its results; ``values`` are the known values around it."""
         if len(block.arguments) != len(arguments):
             raise CostError(f"a body takes {len(block.arguments)} values and gets {len(arguments)}")
         values.update(zip(block.arguments, arguments, strict=True))

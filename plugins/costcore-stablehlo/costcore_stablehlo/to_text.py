@@ -15,7 +15,7 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 
 PRODUCER = b"StableHLO_v"
-"""What a portable artifact states near its beginning; TensorFlow writes bytecode of the dialects themselves."""
+"""A text near the beginning of every portable artifact; TensorFlow writes bytecode of the dialects instead."""
 
 SECONDS = 4
 BYTES_PER_SECOND = 5_000_000
@@ -26,7 +26,7 @@ TIMES = 16
 """How much memory a file may take."""
 
 LONGEST, CHARACTERS_PER_BYTE = 2**26, 64
-"""How many characters a text may have: more if the file is large. Types that a file shares are printed in full."""
+"""The maximum characters of a text. It grows with the file, because a text repeats the types that a file shares."""
 
 
 def limit(name: str, most: int) -> None:

@@ -34,9 +34,9 @@ def estimate(
 ) -> None:
     """Record the calls of one pass of ``model``.
 
-    The shapes of all tensors are those of the file. If it leaves the first axis open, that is ``batch``: 1, for which
-    the file states shapes, unless ``dims`` or the shapes of the inputs say otherwise. Other open axes are symbols with
-    the name of their input and axis, ``x_1``; shapes of results follow from these.
+    Tensors have the shapes of the file, which are for a batch of one. An open first axis is ``batch``: 1, unless
+    ``dims`` or the shapes of the inputs give another size. Other open axes are symbols with the name of their input and
+    axis, ``x_1``; shapes of results follow from these.
 
     Args:
         recorder: receives the calls.

@@ -1,4 +1,4 @@
-"""What a .tflite file holds, as plain data. The weights are never read: their sizes follow from shapes."""
+"""Read the graphs of a .tflite file as plain data. Weights are never read: their sizes follow from shapes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from costcore.files import FileBytes, content_of, open_file
 from costcore.graphs.graph import damaged
 
 IDENTIFIER = b"TFL3"
-"""What every file has at its bytes 4 to 7."""
+"""The bytes 4 to 7 of every file."""
 
 MOST_OBJECTS = 1_000_000
-"""The most tensors, operators and operands that are read: offsets of a damaged file may repeat one of them forever."""
+"""The maximum number of tensors, operators and operands that are read: a damaged file may refer to one forever."""
 
 MOST_VALUES = 1024
-"""The most elements of a constant whose values are read: axes, shapes and paddings have a few."""
+"""The maximum number of elements of a constant whose values are read: axes, shapes and paddings have a few."""
 
 MOST_AXES = 64
 
 MOST_RAW = 16
-"""The most integers that are read of options in a format of their own."""
+"""The maximum number of integers that are read from options of a custom operator that are a C structure."""
 
 DTYPES: Mapping[int, str] = {
     tflite.TensorType.FLOAT32: "float32",
@@ -52,7 +52,7 @@ DTYPES: Mapping[int, str] = {
     tflite.TensorType.RESOURCE: "string",
     tflite.TensorType.VARIANT: "string",
 }
-"""Names of the types of elements. Handles of resources have no size that a shape determines, like strings."""
+"""Names of the types of elements. The shape does not determine the size of strings and of handles of resources."""
 
 
 def _names(enumeration: type) -> dict[int, str]:
@@ -63,10 +63,10 @@ INT32, UINT16, UINT32, UINT64 = (struct.Struct(f"<{kind}").unpack_from for kind 
 INTEGERS: Mapping[int, Callable[[Any, int], tuple[int, ...]]] = {
     count: struct.Struct(f"<{count}i").unpack_from for count in range(16)
 }
-"""Functions that read so many integers, as many as most lists have."""
+"""Functions that read a number of integers; most lists have one of these lengths."""
 
 MOST_FIELDS = 16
-"""The most fields of a table; an operator has 14."""
+"""The maximum number of fields of a table; an operator has 14."""
 
 MODEL_BUFFERS, GRAPH_TENSORS, GRAPH_OPERATORS = 4, 0, 3
 """The numbers of fields in the schema."""
@@ -76,7 +76,7 @@ OPERATORS = _names(tflite.BuiltinOperator)
 
 
 def _classes(enumeration: type) -> dict[int, Any]:
-    """Return the classes of options by number; None for those that the installed schema does not have."""
+    """Return the classes of options by number; None for classes that the installed schema lacks."""
     return {number: getattr(tflite, name, None) for number, name in _names(enumeration).items()}
 
 
@@ -98,7 +98,7 @@ class TensorInfo(NamedTuple):
         is_stored: whether the file has its values.
         data: its values if it is a small constant of integers; None for any other.
         scales: number of scales: 0 if it is not quantized, 1, or one per channel.
-        has_zero_point: whether zero stands for another number than 0.
+        has_zero_point: whether any zero point is not 0.
         is_variable: whether it keeps its value from one run to the next.
         is_sparse: whether only its non-zero elements are stored.
     """
@@ -119,7 +119,7 @@ class OperatorInfo(NamedTuple):
     """An operator of a file.
 
     Attributes:
-        name: its name, ``CONV_2D``; that of a custom operator is its own.
+        name: its name, ``CONV_2D``; a custom operator has its own name.
         is_custom: whether it is a custom operator.
         inputs: indices of its operands, -1 for an absent one.
         outputs: indices of its results.
@@ -157,7 +157,7 @@ class Model(NamedTuple):
 
 
 def read_model(path: str) -> Model:
-    """Return what a file holds.
+    """Return the content of a file.
 
     Raises:
         CostError: if it has another format, or is damaged.
@@ -187,7 +187,7 @@ class _Reader:
         self._buffers = self._tables(self._fields(model._tab.Pos)[MODEL_BUFFERS])
 
     def counted(self, length: int) -> range:
-        """Return the indices of a list, after its length was deducted from what may still be read."""
+        """Return the indices of a list of this length, which counts toward the limit of objects."""
         self._left -= max(length, 0) + 1
         if self._left < 0:
             raise ValueError(f"it has more objects than a file of its size can hold, or more than {MOST_OBJECTS:,}")
@@ -209,10 +209,11 @@ class _Reader:
             return _text(code.CustomCode()) or "CUSTOM", True
         return OPERATORS.get(number, f"BUILTIN_{number}"), False
 
-    # A graph has thousands of tensors and operators: their fields are read here, as flatbuffers looks up each anew.
+    # A graph has thousands of tensors and operators. Reading their fields here is faster than by flatbuffers, which
+    # looks up the offset of every field.
 
     def _offsets(self, at: int) -> tuple[int, ...]:
-        """Return where the fields of a table are, from its beginning; 0 for one that is not there."""
+        """Return the offsets of the fields of a table from its beginning; 0 for an absent field."""
         entries = at - INT32(self._content, at)[0]
         offsets = self._entries.get(entries)
         if offsets is None:
@@ -224,11 +225,11 @@ class _Reader:
         return offsets
 
     def _fields(self, at: int) -> list[int]:
-        """Return where the fields of a table are; 0 for one that is not there."""
+        """Return the positions of the fields of a table; 0 for an absent field."""
         return [offset and at + offset for offset in self._offsets(at)]
 
     def _list(self, at: int) -> tuple[int, int]:
-        """Return where the elements of a list are that a field refers to, and their number; (0, 0) without the field.
+        """Return the position and number of the elements of a list to which a field refers; (0, 0) without the field.
 
         Raises:
             ValueError: if the file has more objects than are read.
@@ -244,7 +245,7 @@ class _Reader:
         return at + 4, count
 
     def _tables(self, at: int) -> list[int]:
-        """Return where the tables of a list are."""
+        """Return the positions of the tables of a list."""
         start, count = self._list(at)
         offsets = struct.unpack_from(f"<{count}I", self._content, start)
         return [start + 4 * i + offset for i, offset in enumerate(offsets)]
@@ -294,7 +295,7 @@ class _Reader:
             options.Init(content, at)
             found = _plain(options, self.counted)
             if size <= MOST_AXES and all(isinstance(value, (int, float)) for value in found.values()):
-                self._known[key] = found  # numbers, which are in the table: equal bytes are equal options
+                self._known[key] = found  # the table contains the numbers themselves: equal bytes are equal options
         return found
 
     def _indices(self, at: int, n_tensors: int, least: int) -> tuple[int, ...]:
@@ -417,13 +418,13 @@ def _text(value: bytes | None) -> str:
     return "" if value is None else value.decode("utf-8", "replace")
 
 
-# The bytes of a .tflite file without its weights, whose places are zeros that take no memory.
+# The bytes of a .tflite file without its weights: zeros that take no memory replace them.
 
 SMALL = 2**16
 """Buffers up to this many bytes are read: small constants are values."""
 
 MOST_BYTES = 2**28
-"""The most bytes of a file that are read besides weights; graphs have a few million."""
+"""The maximum number of bytes that are read besides weights; graphs have a few million."""
 
 MOST_BUFFERS = 2_000_000
 
@@ -434,7 +435,7 @@ BUFFERS, DATA = 4, 0
 
 
 def content_without_weights(file: IO[bytes], path: str | PathLike[str]) -> Any:
-    """Return what flatbuffers reads a file from: its bytes, or of a large one an image in memory without the weights.
+    """Return the bytes of a file for flatbuffers; of a large file, an image in memory without the weights.
 
     Raises:
         CostError: if it cannot be read, or has a graph that is too large.
@@ -459,7 +460,7 @@ def content_without_weights(file: IO[bytes], path: str | PathLike[str]) -> Any:
 
 
 def _weights(content: FileBytes) -> Iterator[tuple[int, int]]:
-    """Yield where the data of large buffers is."""
+    """Yield the positions of the data of large buffers."""
     buffers = _field(content, _number(content, 0), BUFFERS)
     if buffers is None:
         return
@@ -480,7 +481,7 @@ def _number(content: FileBytes, at: int, kind: str = "<I") -> int:
 
 
 def _field(content: FileBytes, table: int, number: int) -> int | None:
-    """Return where the list is that a field of a table refers to; None without the field."""
+    """Return the position of the list to which a field of a table refers; None without the field."""
     entries = table - _number(content, table, "<i")
     if entries < 0 or 4 + 2 * number >= _number(content, entries, "<H"):
         return None

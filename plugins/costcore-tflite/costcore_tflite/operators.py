@@ -1,4 +1,4 @@
-"""All operators: formulas of those that no other framework has, custom operators, and the mapping rules of all."""
+"""All operators: formulas that no other framework needs, custom operators, and the mapping rules of all of them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ACTIVATION: Mapping[str, Operations] = {
 """The operations per element of an activation that an operator applies to its result."""
 
 ACTIVATED = ("add", "avg_pool", "concat", "conv_transpose", "div", "lp_pool", "max_pool", "mul", "sub")
-"""Operators that may apply one, besides convolutions and linear layers."""
+"""Operators that may apply an activation to their result, besides convolutions and linear layers."""
 
 
 @pattern("opaque")
@@ -382,7 +382,7 @@ SIGNATURES: Mapping[str, tuple[int | None, ...]] = {
     "STABLEHLO_RNG_BIT_GENERATOR": (),
     **CUSTOM_SIGNATURES,
 }
-"""The operands that an operator needs at least: the number of axes of each, None for any. All others need one."""
+"""The minimum operands of an operator: the number of axes of each, None for any number. Others need one operand."""
 
 LEARNED_BY = frozenset(
     (
@@ -390,13 +390,13 @@ LEARNED_BY = frozenset(
         *("BIDIRECTIONAL_SEQUENCE_LSTM", "LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"),  # peepholes, norms and projections
     )
 )
-"""Operators whose constants of several real numbers are learned parameters, as those of layers are by their place."""
+"""Operators whose constants of several real numbers are learned. For layers, the position shows which are learned."""
 
 WITHOUT_RESULT = frozenset(("ASSIGN_VARIABLE", "CALL_ONCE", "HASHTABLE_IMPORT"))
 """Operators that need not have a result."""
 
 WALKED = frozenset(("CALL", "CALL_ONCE", "DENSIFY", "IF", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE", "WHILE"))
-"""Operators that are followed into their graphs, or unpacked before the first pass."""
+"""Operators whose graphs are walked, and operators that are unpacked before the first pass."""
 
 NOT_PRICED = {
     "CONCAT_EMBEDDINGS": "no kernel in the runtime",
@@ -413,4 +413,4 @@ NOT_PRICED = {
     "SKIP_GRAM": "text",
     "STABLEHLO_CUSTOM_CALL": "each custom operator has a name of its own",
 }
-"""Builtin operators without a formula, and why. Their calls are named with their shapes, never counted as zero."""
+"""Builtin operators without a formula, and why. Their calls are listed as not counted, with their shapes."""

@@ -22,7 +22,7 @@ ACTIVATIONS: Mapping[int, str] = {
 """Canonical names of the activations that operators apply to their result."""
 
 LIMITS = ("relu", "relu6", "hard_tanh")
-"""Activations that a quantized operator applies with the limits that its result has anyway, at no further cost."""
+"""Activations that cost nothing in a quantized operator, because its result is clamped anyway."""
 
 TO_CHANNELS_FIRST = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
 
@@ -34,7 +34,7 @@ JOINED: Mapping[tuple[str, ...], str] = {
     **dict.fromkeys((("MAXIMUM",), ("STABLEHLO_MAXIMUM",)), "max"),
     **dict.fromkeys((("MINIMUM",), ("STABLEHLO_MINIMUM",)), "min"),
 }
-"""What joins an element and its update, by the operators of the graph that does; none replaces the element."""
+"""How a scatter combines an element and its update, by the operators of its graph; without any, it replaces."""
 
 
 def numbers(a: Arguments, position: int) -> tuple[int, ...] | None:
@@ -44,7 +44,7 @@ def numbers(a: Arguments, position: int) -> tuple[int, ...] | None:
 
 
 def channels_first(value: GraphValue) -> GraphValue:
-    """Return images ``[N, H, W, C]`` as formulas name their axes, ``[N, C, H, W]``; other values as they are."""
+    """Return images ``[N, H, W, C]`` with the axes of formulas, ``[N, C, H, W]``; other values unchanged."""
     axes = TO_CHANNELS_FIRST.get(value.ndim)
     return value.permuted(*axes) if axes else value
 
@@ -55,7 +55,7 @@ def image(position: int) -> Source:
 
 
 def images(a: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
-    """Return the results with their axes as formulas name them."""
+    """Return the results with the axes of formulas."""
     return [channels_first(value) for value in outputs]
 
 
@@ -72,13 +72,13 @@ def axes_of(a: Arguments, position: int) -> tuple[int, ...] | None:
 
 
 def is_quantized(a: Arguments, position: int = 0) -> bool:
-    """Return whether an operand holds integers that stand for real numbers."""
+    """Return whether an operand is quantized."""
     value = given(a, position)
     return value is not None and getattr(value, "scale", None) is not None and value.dtype.startswith(("int", "uint"))
 
 
 def is_hybrid(a: Arguments) -> bool:
-    """Return whether real numbers meet quantized weights, as after dynamic-range quantization."""
+    """Return whether weights are quantized and the input is not, as after dynamic-range quantization."""
     return is_quantized(a, 1) and not is_quantized(a)
 
 
@@ -100,7 +100,7 @@ def quantization(operands: Mapping[str, int]) -> dict[str, Source]:
 
 
 def activation(a: Arguments) -> str | None:
-    """Return the activation that an operator applies to its result; None for none, or if it costs nothing more."""
+    """Return the activation that an operator applies to its result; None without one, or if it costs nothing."""
     found = ACTIVATIONS.get(a.get("FusedActivationFunction", 0))
     return None if found in LIMITS and is_quantized(a) else found
 
@@ -139,7 +139,7 @@ def _spatial(a: Arguments, name: str, rank: int) -> tuple[int, ...]:
 
 
 def _padding(kernel: Callable[[Arguments], tuple[Any, ...]], name: str, is_transposed: bool = False) -> Source:
-    """Return a source for the padding: SAME is what keeps ``ceil(size / stride)`` places, more at the end."""
+    """Return a source for the padding: SAME gives ``ceil(size / stride)`` outputs, with more padding at the end."""
 
     def read(a: Arguments) -> Any:
         if a.get("Padding", tflite.Padding.VALID) != tflite.Padding.SAME:
@@ -164,7 +164,7 @@ def _dilation(a: Arguments, rank: int) -> tuple[int, ...]:
 
 
 def _convolution(native: str, formula: str, x: int, w: int, b: int) -> tuple[Row, ...]:
-    """Return the rows of one kind of convolution: of real numbers, of integers, and of both."""
+    """Return the rows of a kind of convolution: for real numbers, for quantized operands, and for quantized weights."""
     order = WEIGHTS[native]
     rank, is_transposed = len(order) - 2, formula == "conv_transpose"
 
@@ -250,11 +250,11 @@ KERNEL = _ordered(1, "KernelOutputFeatureDimension", "KernelInputFeatureDimensio
 OUTPUT = _ordered(-1, "OutputBatchDimension", "OutputFeatureDimension", "OutputSpatialDimensions")
 
 FUNCTIONS = {1: "add", 2: "mul", 3: "min", 4: "max", 5: "min", 6: "max"}
-"""What REDUCE_WINDOW joins elements with, by its number: sums, products, extremes, all and any."""
+"""The function of REDUCE_WINDOW by its number: sum, product, minimum, maximum, all and any."""
 
 
 def _reduced_window(a: Arguments) -> Sequence[Any]:
-    """Return the sizes of a window; one that is not known is the whole of x."""
+    """Return the sizes of a window; an unknown size is the size of x."""
     sizes = a.get("WindowDimensions") or numbers(a, 2)
     return tuple(map(int, sizes)) if sizes else a["inputs"][0].shape
 
@@ -379,7 +379,7 @@ def _steps(a: Arguments) -> Any:
 
 
 def _letters(a: Arguments) -> str:
-    """Return the equation of a product of any axes: batches, the axes of each side, and what is summed up."""
+    """Return the einsum equation of a product: batch axes, the axes of each side, and the summed axes."""
     left, right = (given(a, i) for i in (0, 1))
     names = iter("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" * 3)
     of_left = {i: next(names) for i in range(left.ndim)}
@@ -537,7 +537,7 @@ QUANTIZED_UNARY: Mapping[str, tuple[str, str, Mapping[str, Source]]] = {
     "GELU": ("gelu", "quantized_gelu", {"approximate": lambda a: "tanh" if a.get("Approximate") else None}),
     "SOFTMAX": ("softmax", "quantized_softmax", {"axis": lambda a: a["inputs"][0].ndim - 1}),
 }
-"""Functions of one operand whose formula knows quantized values."""
+"""Functions of one operand whose formula has a quantized variant."""
 
 REDUCTIONS: Mapping[str, str] = {
     "SUM": "sum",
@@ -554,7 +554,7 @@ REDUCED: Mapping[str, str] = {
     "max": "reduce_max",
     "min": "reduce_min",
 }
-"""Reductions by what joins two elements."""
+"""Reductions by the function that combines two elements."""
 
 SEGMENTS: Mapping[str, str] = {
     "SEGMENT_SUM": "sum",
@@ -674,7 +674,7 @@ def _joined_axis(a: Arguments) -> int:
 
 
 def _split_axis(position: int, of: int) -> Any:
-    """Return a source for the axis of a split, a constant operand; ``of`` is the position of what is split."""
+    """Return a source for the axis of a split, a constant operand; ``of`` is the position of the split operand."""
 
     def read(a: Arguments) -> Any:
         found = numbers(a, position)

@@ -1,4 +1,4 @@
-"""Shapes of results in files with several open axes, and the elements of small values that they follow from."""
+"""Shapes of results in files with several open axes, and elements of the small values that determine shapes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Found = Sequence["Dim | None"]
 
 
 class Site:
-    """An operator and its operands, as a rule sees them.
+    """An operator and its operands, as the argument of shape rules.
 
     Args:
         operator: the operator.
@@ -82,7 +82,7 @@ def _one(rule: Callable[[Site], Found | None]) -> Rule:
 
 
 def _places(s: Site, kernel: Sequence[Dim]) -> Shape:
-    """Return the height and width of what windows make of images ``[N, H, W, C]``, or their depth first."""
+    """Return height and width of the result of windows over images ``[N, H, W, C]``; with 3-d images, depth first."""
     found = []
     for size, k, side in zip(s.shape()[1:], kernel, "DHW"[-len(kernel) :], strict=False):
         step, dilation = max(s.option(f"Stride{side}", 1), 1), max(s.option(f"Dilation{side}Factor", 1), 1)
@@ -276,7 +276,7 @@ RULES: Mapping[str, Rule] = {
     "UNIQUE": lambda s: [(None,), s.shape()][: s.count],
     "UNPACK": _unpacked,
 }
-"""The rules of operators; results of all other builtin ones have the shape of the first operand."""
+"""The rules of operators; results of all other builtin operators have the shape of the first operand."""
 
 WITHOUT_RULE = frozenset(
     (
@@ -289,14 +289,14 @@ WITHOUT_RULE = frozenset(
         *("UNSORTED_SEGMENT_MIN", "UNSORTED_SEGMENT_PROD", "UNSORTED_SEGMENT_SUM"),
     )
 )
-"""Builtin operators whose results have another shape, which no rule gives."""
+"""Builtin operators without a rule whose results do not have the shape of the first operand."""
 
 FAILURES = (ArithmeticError, LookupError, TypeError, ValueError)
-"""What rules raise if an operand or option that they need is absent, unknown, or not one of its kind."""
+"""The exceptions of rules for an absent, unknown or wrong operand or option."""
 
 
 def shapes_of(operator: OperatorInfo, inputs: Sequence[GraphValue | None]) -> Sequence[Found | None]:
-    """Return the shapes of the results of an operator; None for one that no rule gives."""
+    """Return the shapes of the results of an operator; None for a result without a rule."""
     try:
         rule = RULES.get(operator.name) or (None if operator.is_custom or operator.name in WITHOUT_RULE else _same)
         found = [] if rule is None else [*rule(Site(operator, inputs))]

@@ -19,34 +19,34 @@ from .operators import SIGNATURES, WITHOUT_RESULT
 from .shapes import Found, data_of, shapes_of
 
 UNPACKED = {"DEQUANTIZE": "stored in a smaller type", "DENSIFY": "stored without their zeros"}
-"""Operators on constants that the runtime runs once, before the first pass: what the constants are."""
+"""Operators that the runtime runs once on a constant, before the first pass, and how the constant is stored."""
 
 NPUS = frozenset(("ethos-u", "edgetpu-custom-op", "DISPATCH_OP", "NeutronGraph"))
-"""Custom operators in which compilers hide what an NPU runs: Vela, that of the Edge TPU, LiteRT's, and Neutron."""
+"""Custom operators that contain the program of an NPU, made by Vela, the Edge TPU compiler, LiteRT or Neutron."""
 
 
 WITHOUT_SHAPES = frozenset(("TFLite_Detection_PostProcess",))
 """Custom operators whose results have no shape in files."""
 
 RUNS_GRAPHS = frozenset(("CALL", "IF", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE", "WHILE"))
-"""Operators whose results are those of a graph."""
+"""Operators that return the results of another graph."""
 
 CONTROL_FLOW = RUNS_GRAPHS | {"CALL_ONCE"}
 
 LARGEST = 2**40
-"""No axis is larger."""
+"""The maximum size of an axis."""
 
 JOINS = frozenset(("UpdateComputationSubgraphIndex", "BodySubgraphIndex"))
-"""Options with the graph that joins two elements."""
+"""Options with the number of the graph that combines two elements."""
 
 
 class Quantized(GraphValue):
-    """A value with what its integers mean.
+    """A value, with the quantization of its integers.
 
     Attributes:
         scale: its scales, a constant; None if it is not quantized.
         zero_point: its zero points; None if all are 0.
-        is_fixed: whether the file states all sizes, or they were found at once.
+        is_fixed: whether all sizes are known from the start.
     """
 
     __slots__ = ("is_fixed", "scale", "zero_point")
@@ -92,7 +92,7 @@ class Walker:
         graph = model.graphs[0]
         batches = [shapes[index][0] for index in graph.inputs if graph.tensors[index].open_axes[:1] == (0,)]
         self._batch: Dim = batches[0] if batches else 1
-        # the file states shapes for a batch of one: with it alone open, other sizes are multiples of it
+        # The file states shapes for a batch of one. If only the batch is open, all other sizes are multiples of it.
         tensors = [tensor for each in model.graphs for tensor in each.tensors]
         are_batches = all(graph.tensors[index].open_axes in ((), (0,)) for index in graph.inputs)
         self._follows = not are_batches or any(len(tensor.open_axes) > 1 for tensor in tensors)
@@ -118,7 +118,7 @@ class Walker:
         return [value_of(tensor, self._batch) for tensor in tensors]
 
     def _largest(self, tensor: TensorInfo, whole: TensorInfo) -> TensorInfo:
-        """Return a tensor whose size depends on data at its largest size, if it is a part of a whole of known shape."""
+        """Return a tensor with a data-dependent size at its maximum: the shape of the whole of which it is a part."""
         if whole.open_axes or len(whole.shape) != len(tensor.shape):
             return tensor
         shape = tuple(whole.shape[i] if i in tensor.open_axes else size for i, size in enumerate(tensor.shape))
@@ -152,7 +152,7 @@ class Walker:
     ) -> None:
         """Give results with open axes the sizes that follow from the operands; others are symbols of their tensor."""
         if operator.name in RUNS_GRAPHS:
-            return  # known after these
+            return  # all sizes are known now
         shapes = shapes_of(operator, inputs)
         for tensor, value, found in zip(tensors, outputs, shapes, strict=True):
             if not value.is_fixed or (not tensor.shape and operator.name in WITHOUT_SHAPES):
@@ -161,7 +161,7 @@ class Walker:
             data_of(operator, inputs, outputs[0])
 
     def _completed(self, tensor: TensorInfo, found: Found | None) -> Shape:
-        """Return the shape of a tensor, in which found sizes replace open ones.
+        """Return the shape of a tensor with the found sizes in place of open sizes.
 
         Raises:
             CostError: if a size is no size.
@@ -183,7 +183,7 @@ class Walker:
         return sizes
 
     def _returned(self, outputs: Sequence[Quantized], inner: Sequence[GraphValue]) -> Sequence[Quantized]:
-        """Return the results of an operator that runs a graph, with the shapes of what this returns."""
+        """Return the results of an operator that runs a graph, with the shapes of the results of this graph."""
         if self._follows:
             for value, made in zip(outputs, inner, strict=False):
                 value.shape = made.shape
@@ -304,11 +304,11 @@ LESS = tflite.StablehloComparisonDirection.STABLEHLO_COMPARISON_DIRECTION_LT
 
 
 def counted_trips(condition: Graph, body: Graph, given: Sequence[GraphValue]) -> int | None:
-    """Return how often a loop runs that counts from constants to constants; None if that depends on data.
+    """Return how often a loop runs that counts from a constant to a constant; None if this depends on data.
 
-    The condition is a comparison LESS of a carried value with a constant, or with a carried value that is one, or
-    several of them joined by LOGICAL_AND, as converters write recurrent layers. The body adds a constant to each such
-    value. The comparison that fails first ends the loop.
+    The condition is a comparison LESS of a carried value with a constant, or with a carried value that never changes.
+    As converters write recurrent layers, it may also be several of these, joined by LOGICAL_AND. The body adds a
+    constant to each compared value. The comparison that fails first ends the loop.
     """
     producers = {index: operator for operator in condition.operators for index in operator.outputs}
     waiting, counts = [*condition.outputs], []
@@ -327,7 +327,7 @@ def counted_trips(condition: Graph, body: Graph, given: Sequence[GraphValue]) ->
 
 
 def _trips_below(less: OperatorInfo, condition: Graph, body: Graph, given: Sequence[GraphValue]) -> int | None:
-    """Return how often a comparison holds, of a value that the body adds a constant to."""
+    """Return how often a comparison holds if the body adds a constant to the compared value."""
     if len(less.inputs) != 2 or less.inputs[0] not in condition.inputs:
         return None
     counter, limit = less.inputs
@@ -359,10 +359,10 @@ def _limit(condition: Graph, body: Graph, index: int, given: Sequence[GraphValue
     return given[place].data if is_kept and place < len(given) else None
 
 
-# Buffers that the runtime for microcontrollers takes while an operator runs, in the arena of the tensors.
+# Scratch buffers that kernels request in the arena of the runtime for microcontrollers, while they run.
 #
 # Sources: the functions ``Prepare`` of the reference kernels of tflite-micro, ``tensorflow/lite/micro/kernels`` and
-# ``signal/micro/kernels``. Kernels of vendors, as CMSIS-NN has them, take others.
+# ``signal/micro/kernels``. Kernels of vendors, such as CMSIS-NN, request other buffers.
 
 CELL_STATE = 19
 """The position of the state of the cells among the operands of an LSTM."""
@@ -372,11 +372,11 @@ _INTEGERS = ("int8", "int16")
 
 
 def scratch_of(operator: str, inputs: _Values, outputs: Sequence[GraphValue]) -> tuple[Dim, ...]:
-    """Return the bytes of each buffer that an operator takes while it runs.
+    """Return the bytes of each scratch buffer of an operator.
 
     Args:
         operator: its name.
-        inputs: its operands, in the order of the file; None for those that are left out.
+        inputs: its operands, in the order of the file; None for an absent operand.
         outputs: its results.
     """
     rule = _RULES.get(operator)
@@ -388,12 +388,12 @@ def _first_two(inputs: _Values) -> _Values:
 
 
 def _transposed_conv(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
-    """Sums of 32 bits of an int8 result, of 64 bits of an int16 one."""
+    """An accumulator for each element of the result: 32 bits for int8, 64 bits for int16."""
     return (y.size * {"int8": 4, "int16": 8}[y.dtype],) if y.dtype in _INTEGERS else ()
 
 
 def _svdf(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
-    """A number of 32 bits for each filter, and of integers one for each unit."""
+    """A number of 32 bits for each filter; with integers, also one for each unit."""
     x, features = _first_two(inputs)
     if x is None or features is None or not (x.shape and features.shape):
         return ()
@@ -414,7 +414,7 @@ def _axes(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
 
 
 def _sums(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
-    """The same, and a sum of 32 bits for each integer."""
+    """A number of 32 bits for each axis, as above, and with integers a sum of 32 bits for each element."""
     return (*_axes(inputs, y), 4 * y.size) if y.dtype in _INTEGERS else _axes(inputs, y)
 
 

@@ -23,7 +23,7 @@ def accepts(model: object) -> bool:
 
 
 def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
-    """Return ``apply`` of a transformed function; its variables are those that ``init`` makes for the arguments."""
+    """Return ``apply`` of a transformed function; ``init`` makes its variables from the arguments."""
     key = jax.ShapeDtypeStruct((2,), "uint32")
     has_state = isinstance(model, haiku.TransformedWithState)
     takes_key = "rng" in list(inspect.signature(model.apply).parameters)[1 : 2 + has_state]

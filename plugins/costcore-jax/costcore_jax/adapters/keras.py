@@ -47,7 +47,7 @@ def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int
 
 
 def _layers(model: Any) -> dict[str, Any]:
-    """Return the layers of a model by path; those of a model are named by Keras."""
+    """Return the layers of a model by path; Keras names the layers inside a model."""
     found: dict[str, Any] = {"": model}
 
     def visit(path: str, layer: Any) -> None:

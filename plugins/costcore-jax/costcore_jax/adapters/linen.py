@@ -18,7 +18,7 @@ def accepts(model: object) -> bool:
 
 
 def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
-    """Return ``apply`` of a module; its variables are those that ``init`` makes for the arguments.
+    """Return ``apply`` of a module; ``init`` makes its variables from the arguments.
 
     All collections but the parameters may be updated, and one random key serves all streams.
     """

@@ -33,7 +33,7 @@ def is_argument(value: object) -> bool:
 
 
 def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
-    """Return a call of a module; its variables are those that ``nnx.split`` finds.
+    """Return a call of a module; ``nnx.split`` finds its variables.
 
     A model made by ``nnx.eval_shape``, which has no arrays, is counted as well.
     """

@@ -98,7 +98,7 @@ def test_p06_a_report_that_misses_other_threads_is_partial():
         given.put(done)
         done.wait()
 
-    warning = "modules also ran in other threads: .* not counted; a hook sees the thread it was entered in"
+    warning = "modules also ran in other threads: .* not counted; a hook sees the thread that entered it"
     with pytest.warns(CostWarning, match=warning), ComputationalCostHook() as outer:
         net(X)
         with ComputationalCostHook() as inner:
