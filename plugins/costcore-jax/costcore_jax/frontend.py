@@ -15,7 +15,7 @@ from costcore.ir import Tensor
 from costcore.trace.patterns import selected_patterns
 from costcore.trace.run import Dataflow, Recorder
 
-from .adapters.functions import adapter_of
+from .adapters import adapter_of
 from .regroup import PATTERNS, regroup_calls
 from .rows import ROWS
 from .values import Owner, Program, Value, arguments, is_static, value_of
