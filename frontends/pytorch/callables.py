@@ -71,6 +71,16 @@ class CallableModule(Module):
             if not any(module is part for part in self.modules()):
                 self.add_module(_free_name(name, self._modules), module)
 
+    def adopt(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Make modules among the arguments of a call submodules, with the names of the parameters."""
+        try:
+            given = inspect.signature(self.function).bind(*args, **kwargs).arguments
+        except (TypeError, ValueError):  # without a signature, or a call that fails
+            return
+        for name, value in given.items():
+            if isinstance(value, Module) and not any(value is part for part in self.modules()):
+                self.add_module(_free_name(name, self._modules), value)
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
         result = self.function(*args, **kwargs)

@@ -29,7 +29,7 @@ from costcore.errors import CostError
 from costcore.trace.interrupts import WholeEnds, collector_off
 from costcore.trace.run import Recorder
 
-from .callables import Model, Twin, as_model, uses_torch
+from .callables import CallableModule, Model, Twin, as_model, uses_torch
 from .capture.context import capture
 from .capture.dispatch_mode import CaptureMode, RegroupedFunctions, check_regroup
 from .capture.surroundings import NAMES_A_GPU, gpu_code, lacks_gpu, wait_for_threads
@@ -363,6 +363,8 @@ def _record(
     else:
         default = dtype or _parameter_dtype(meta_model)
         args, kwargs = model_arguments(inputs, default, values, called.forward, recorder.notes, memo)
+        if isinstance(meta_model, CallableModule):
+            meta_model.adopt(args, kwargs)
     if hasattr(model, "config"):
         from .libraries import beyond_positions
 

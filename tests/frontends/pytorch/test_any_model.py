@@ -416,6 +416,18 @@ def test_code_that_computes_gradients_itself_equals_a_run(name):
     assert report.total_report["n_params"] == 8 * 4 + 4
 
 
+def test_models_among_the_arguments_have_the_names_of_the_parameters():
+    def distill(student, teacher, x):
+        with torch.no_grad():
+            target = teacher(x)
+        (student(x) - target).square().mean().backward()
+
+    report = estimate(distill, [Line(), Line(), (2, 8)])
+    # forward, and the gradient of the weight of the student
+    macs = {path: costs["macs"] for path, costs in report.by("module").items() if costs["macs"]}
+    assert macs == {"student.line": 2 * 64, "teacher.line": 64}
+
+
 def test_a_second_backward_pass_names_the_remedy():
     model = Line()
 
