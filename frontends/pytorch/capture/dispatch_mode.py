@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial, wraps
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary, ref
 
@@ -432,6 +433,8 @@ class CaptureMode(TorchDispatchMode):
         path = self.recording.modules.path
         if assumption is CONDITION_IS_TRUE and not flags & TOO_LARGE:
             return branches.decide(path)
+        if assumption is NUMBERS_ARE_ONE and _is_read_by_loader():
+            return value, ""
         if flags & DRAWN and assumption is NUMBERS_ARE_ONE:
             number, assumption = branches.decide_number(path)
             return type(value)(number), assumption
@@ -508,6 +511,17 @@ class CaptureMode(TorchDispatchMode):
             if isinstance(value, Parameter) and hasattr(value, "_local_tensor"):
                 for log in self.recording.logs:
                     log.identities.register_shard(value._local_tensor)
+
+
+def _is_read_by_loader() -> bool:
+    # A loader of ``torch.utils.data`` reads random numbers as seeds, which decide nothing that costs.
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith(_OWN_PACKAGE):
+        frame = frame.f_back
+    return frame is not None and str(frame.f_globals.get("__name__")).startswith("torch.utils.data")
+
+
+_OWN_PACKAGE = __name__.rpartition(".capture")[0]
 
 
 class ThreadState(threading.local):

@@ -428,6 +428,22 @@ def test_models_among_the_arguments_have_the_names_of_the_parameters():
     assert macs == {"student.line": 2 * 64, "teacher.line": 64}
 
 
+@pytest.mark.filterwarnings("ignore:.*assumption:costcore.CostWarning")
+@pytest.mark.parametrize(
+    ("shuffle", "assumed"), [(False, []), (True, ["a random permutation was taken to keep the order"])]
+)
+def test_a_loader_inside_a_function_gives_its_batches(shuffle, assumed):
+    model, data = Line(), torch.utils.data.TensorDataset(torch.randn(6, 8))
+
+    def epoch():
+        for (x,) in torch.utils.data.DataLoader(data, batch_size=2, shuffle=shuffle):
+            model(x).sum().backward()
+
+    report = estimate(epoch)
+    assert report.total_report["macs"] == 3 * 2 * 64
+    assert [each.what for each in report.assumptions] == assumed
+
+
 def test_a_second_backward_pass_names_the_remedy():
     model = Line()
 
