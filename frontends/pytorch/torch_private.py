@@ -158,6 +158,7 @@ _init | has the kernels when it ends | looked for | 2.7- | schedule
 _pytree | maps the tensors among arguments | needed | | schedule
 _python_dispatch | dispatch modes | needed | | capture/capture
 _device | device as a context | needed | | capture/no_side_effects
+_foreach_utils | clips lists of gradients as on a CPU | looked for | | any_model
 [torch.utils._device]
 _device_constructors | functions that make tensors, filled before a patch | needed | | capture/no_side_effects
 [torch.utils._python_dispatch]

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from inspect import ismethod, signature, unwrap
 from threading import RLock
-from types import CellType, CodeType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any, TypeAlias
 from weakref import ReferenceType, WeakKeyDictionary, WeakMethod, ref
 
@@ -255,6 +255,9 @@ _LIBRARIES = ("builtins", "torch", "numpy", "threading", "logging", "_thread")
 _TRAINING = (Optimizer, LRScheduler, GradScaler)
 """What training loops of PyTorch keep beside a model: a run of the copy must not change it."""
 
+_MOST_ITEMS = 1000
+"""The maximum number of items of a global list or dict that is searched for models."""
+
 _CLASS = "__class__"
 """The cell in which a method that calls ``super()`` has its class."""
 
@@ -425,12 +428,7 @@ class Rebinder:
         return made
 
     def _is_referring(self, value: Any) -> bool:
-        # Globals other than functions and parts of the model stay.
-        if isinstance(value, Module):
-            return id(value) in self._copies
-        if isinstance(value, _TRAINING):
-            return True
-        return type(value) in (FunctionType, MethodType, partial) and self._changes(value, {}, MAX_DEPTH)
+        return self._changes(value, {}, MAX_DEPTH) if not isinstance(value, Module) else id(value) in self._copies
 
     def _changes(self, value: Any, seen: dict[int, Any], depth: int) -> bool:
         if id(value) in self._copies:
@@ -460,10 +458,11 @@ class Rebinder:
             yield from value.__defaults__ or ()
             yield from (value.__kwdefaults__ or {}).values()
             yield from vars(value).values()
-            for name in _globals_read(value):
-                found = value.__globals__[name]
-                if id(found) in self._copies or isinstance(found, (FunctionType, MethodType, partial, *_TRAINING)):
-                    yield found
+            yield from (
+                found
+                for name in _globals_read(value)
+                if not isinstance(found := value.__globals__[name], Module) or id(found) in self._copies
+            )
         elif kind is MethodType:
             yield from (value.__func__, value.__self__)
         elif kind is partial:
@@ -530,9 +529,24 @@ def _stores_of(code: CodeType) -> bool:
 
 
 def _globals_read(function: FunctionType) -> Iterator[str]:
+    """Yield the names of global variables that a function reads and that may refer to a model."""
     names: Mapping[str, Any] = function.__globals__
-    if str(names.get("__name__")).partition(".")[0] != "torch":
-        yield from (name for name in global_names(function.__code__) if name in names)
+    if str(names.get("__name__")).partition(".")[0] == "torch":
+        return
+    is_of_user = "site-packages" not in str(
+        names.get("__file__")
+    )  # objects of other packages hold no model of the user
+    for name in global_names(function.__code__):
+        value = names.get(name)
+        is_function = isinstance(value, (FunctionType, MethodType, partial, Module))
+        if is_function or (is_of_user and _may_hold_models(value)):
+            yield name
+
+
+def _may_hold_models(value: object) -> bool:
+    if isinstance(value, (type, ModuleType, NoneType)):
+        return False
+    return not isinstance(value, _MUTABLE) or len(value) <= _MOST_ITEMS
 
 
 @lru_cache(maxsize=4096)

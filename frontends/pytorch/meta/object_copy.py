@@ -33,13 +33,15 @@ def deep_copy(value: Any, memo: dict[int, Any]) -> Any:
     """Return ``copy.deepcopy(value, memo)``, in which parts that cannot be copied are shared with the original.
 
     Such are locks, open files, process groups, ``torch.Generator``, traced functions, pointers of ctypes, and objects
-    with a ``__deepcopy__`` that raises.
+    with a ``__deepcopy__`` that raises. So are attributes whose class has one state for all its objects, such as those
+    of accelerate.
 
     Args:
         value: any object.
         memo: the copies that were made, by id of the original; receives those of this object.
     """
-    shared: dict[int, Any] = {}
+    shared = {id(part): part for part in getattr(value, "__dict__", {}).values() if _is_singleton(part)}
+    memo.update(shared)
     try:
         for _ in range(MAX_SHARED):
             size = len(memo)
@@ -54,6 +56,11 @@ def deep_copy(value: Any, memo: dict[int, Any]) -> Any:
     finally:
         for key in shared:
             memo.pop(key, None)
+
+
+def _is_singleton(value: object) -> bool:
+    attributes = getattr(value, "__dict__", None)
+    return bool(attributes) and any(attributes is each for each in vars(type(value)).values())
 
 
 def _failed_part(traceback: TracebackType | None, value: Any) -> Any:

@@ -16,6 +16,7 @@ from collections import namedtuple
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -302,6 +303,52 @@ def test_a_function_has_a_backward_pass():
     report = estimate(lambda x: model.encode(x).sum(), (1, 8), backward=True)
     assert report.total_report["macs"] == 64 + 64  # the gradient of the weight; the input needs none
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+class State:
+    """A state that all objects of the class share."""
+
+    shared: ClassVar[dict] = {}
+
+    def __init__(self):
+        self.__dict__ = self.shared
+
+
+class Holder:
+    def __init__(self):
+        self.model = Line()
+        self.state = State()
+        self.state.is_ready = False
+
+    def __call__(self, x):
+        return self.model(x) if self.state.is_ready else x
+
+
+HOLDER = Holder()
+BY_NAME = {"model": Line()}
+IN_ORDER = [nn.ReLU(), Line()]
+
+
+def call_holder(x):
+    State().is_ready = True
+    return HOLDER(x)
+
+
+GLOBALS = {
+    "object": (call_holder, HOLDER.model, "HOLDER_model.line"),
+    "dict": (lambda x: BY_NAME["model"](x), BY_NAME["model"], "BY_NAME_model.line"),
+    "list": (lambda x: [each(x) for each in IN_ORDER][1], IN_ORDER[1], "IN_ORDER_1.line"),
+}
+
+
+@pytest.mark.parametrize("name", GLOBALS)
+def test_models_in_global_objects_are_copied(name):
+    function, model, path = GLOBALS[name]
+    report = estimate(function, (2, 8), backward=True)
+    # forward, and the gradient of the weight
+    assert {at: costs["macs"] for at, costs in report.by("module").items() if costs["macs"]} == {path: 2 * 64}
+    assert report.total_report["n_params"] == report.total_report["n_params_model"] == 36
+    assert model.line.weight.grad is None
 
 
 def test_a_method_leaves_the_model_as_it_was():
