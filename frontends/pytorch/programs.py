@@ -137,7 +137,9 @@ def _loaded_program(path: str) -> Any:
     log = logging.getLogger("torch.export")
     was_disabled, log.disabled = log.disabled, True  # it prints the traceback, too
     try:
-        program: Any = torch.export.load(path)
+        with warnings.catch_warnings():  # PyTorch 2.4 and 2.5 warn of pickles, which were checked
+            warnings.simplefilter("ignore", FutureWarning)
+            program: Any = torch.export.load(path)
     except Exception as error:  # a damaged file can raise anything
         reason = str(error).partition("\n")[0].removesuffix(".")
         raise CostError(f"{path}: PyTorch cannot load the program: {type(error).__name__}: {reason:.200}") from error

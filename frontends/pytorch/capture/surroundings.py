@@ -339,8 +339,8 @@ CUDA = torch.device("cuda", 0)
 _MEMORY = 80 * 2**30
 
 _MISSING = re.compile(
-    r"not compiled with CUDA|NVIDIA driver|requires CUDA support|CUDA generator|type torch\.cuda\.\w+ not available"
-    r"|without ATen_cuda|NVTX functions not installed"
+    r"not compiled with CUDA|NVIDIA driver|CUDA driver version|requires CUDA support|CUDA generator"
+    r"|type torch\.cuda\.\w+ not available|without ATen_cuda|NVTX functions not installed"
     r"|can be pinned|dummy base class|No CUDA GPUs|_cuda_\w+'|module 'torch\._C' has no attribute '_cuda"
 )
 """Matches what PyTorch says of a GPU that the machine lacks."""

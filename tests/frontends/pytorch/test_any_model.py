@@ -26,6 +26,8 @@ from torch.nn.utils.rnn import pack_sequence
 
 from costcore import ComputationalCostHook, CostError, estimate
 
+RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))
+
 
 class Line(nn.Module):
     """A linear layer of 8 to 4 features: 32 MACs a row."""
@@ -628,7 +630,7 @@ def _named(text):
 )
 def test_nothing_in_the_graph_of_a_program_runs(change, message, tmp_path: Path):
     def changed(name, text):
-        if not name.endswith("models/model.json"):
+        if not name.endswith(GRAPHS):
             return text
         data = json.loads(text)
         change(folder=tmp_path)(data["graph_module"]["graph"])
@@ -637,6 +639,10 @@ def test_nothing_in_the_graph_of_a_program_runs(change, message, tmp_path: Path)
     with pytest.raises(CostError, match=message):
         estimate(_rewritten(tmp_path, changed))
     assert not (tmp_path / "ran").exists()
+
+
+GRAPHS = ("models/model.json", "serialized_exported_program.json")
+"""The graph of a program in its file, since PyTorch 2.8 and before."""
 
 
 def _rewritten(tmp_path, changed, more=()):
@@ -662,7 +668,7 @@ def test_a_structure_imports_no_module(kind, context, tmp_path: Path):
     spec = json.dumps([1, {"type": kind, "context": json.dumps(context), "children_spec": [leaf]}])
 
     def changed(name, text):
-        if not name.endswith("models/model.json"):
+        if not name.endswith(GRAPHS):
             return text
         data = json.loads(text)
         data["graph_module"]["module_call_graph"][0]["signature"]["out_spec"] = spec
@@ -672,6 +678,7 @@ def test_a_structure_imports_no_module(kind, context, tmp_path: Path):
         estimate(_rewritten(tmp_path, changed))
 
 
+@pytest.mark.skipif(RELEASE < (2, 5), reason="PyTorch 2.4 exports no size that is a product")
 def test_a_program_with_guards_and_sizes_that_are_products_is_counted(tmp_path: Path):
     class Net(nn.Module):
         def __init__(self):
@@ -815,8 +822,10 @@ def test_code_that_names_a_gpu_is_counted_without_one(name):
     report = estimate(gpu(GPU[name]), (2, 8))
     products = [call["flops"] for call in report.layer_report.values() if call["op"] == "mul"]
     assert products == [16]
-    assert any("names a GPU" in note for note in report.notes)
     assert {key: vars(torch.cuda)[key] for key in before} == before
+    if name == "ranges" and torch.version.cuda:  # which need no driver
+        return
+    assert any("names a GPU" in note for note in report.notes)
     with pytest.raises((AssertionError, RuntimeError, TypeError)):
         GPU[name](X)
 
@@ -1127,6 +1136,8 @@ EVERYDAY = {
 @pytest.mark.filterwarnings("ignore::costcore.CostWarning")
 @pytest.mark.parametrize("name", EVERYDAY)
 def test_everyday_models_equal_a_run(name):
+    if name == "jagged" and RELEASE < (2, 5):
+        pytest.skip("PyTorch 2.4 pads no jagged tensor")
     layers, function, arguments = EVERYDAY[name]
     model = of_functions(layers, function)
     with torch.no_grad(), ComputationalCostHook() as hook:
