@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from types import SimpleNamespace
 
 import equinox
 import haiku
@@ -180,6 +181,10 @@ def test_an_object_that_is_two_arguments_is_one():
 
 GLOBAL = in_equinox(jax.random.key(0))
 
+BY_NAME = {"model": GLOBAL}
+
+HOLDER = SimpleNamespace(model=GLOBAL)
+
 CLOSURES = {
     "vmap": lambda net: jax.vmap(lambda x: GLOBAL.head(jax.nn.relu(GLOBAL.hidden(x)))),
     "jit": lambda net: jax.jit(lambda x: GLOBAL(x)),
@@ -187,6 +192,8 @@ CLOSURES = {
     "partial": lambda net: partial(lambda model, x: model(x), GLOBAL),
     "nnx": lambda net: lambda x: net(x),
     "method": lambda net: net.__call__,
+    "dict": lambda net: lambda x: BY_NAME["model"](x),
+    "object": lambda net: lambda x: HOLDER.model(x),
 }
 
 

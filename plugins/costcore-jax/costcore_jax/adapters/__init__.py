@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial, wraps
 from importlib import import_module
 from threading import RLock
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import jax
@@ -46,7 +46,10 @@ OBJECTS = ("flax.nnx", "equinox")
 FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, partial, jax.custom_jvp, jax.custom_vjp, jnp.ufunc)
 
 DEEPEST = 8
-"""The most functions inside each other that are searched for models."""
+"""The most functions and objects inside each other that are searched for models."""
+
+MOST_ITEMS = 1000
+"""The most items of a list or dict that is searched for models."""
 
 
 def adapter_of(model: object) -> Adapter | None:
@@ -266,28 +269,38 @@ def _closed_over(function: Any) -> Iterator[tuple[str, Any, Any]]:
     seen: set[int] = set()
 
     def visit(label: str, value: Any, depth: int) -> Iterator[tuple[str, Any, Any]]:
-        if id(value) in seen or depth > DEEPEST or not callable(value):
+        if id(value) in seen or depth > DEEPEST:
             return
         seen.add(id(value))
         library = next((each for each in libraries if each.is_model(value)), None)
         if library is not None:
             yield label, library, value
             return
-        if isinstance(value, partial):
-            inside = [*enumerate((value.func, *value.args)), *value.keywords.items()]
-        elif isinstance(value, MethodType):
-            inside = [("", value.__self__), ("", value.__func__)]
-        elif isinstance(value, FunctionType):
-            inside = [*_variables_of(value)]
-        else:
-            inside = []
-        if (wrapped := getattr(value, "__wrapped__", None)) is not None:
-            inside = [("", wrapped), *inside]
-        for name, part in inside:
+        for name, part in _inside(value):
             yield from visit(str(name), part, depth + 1)
 
     if libraries:
         yield from visit("", function, 0)
+
+
+def _inside(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield what a function or an object of the user refers to, by name."""
+    if isinstance(value, (type, ModuleType)):
+        return
+    if (wrapped := getattr(value, "__wrapped__", None)) is not None:
+        yield "", wrapped
+    if isinstance(value, partial):
+        yield from (*enumerate((value.func, *value.args)), *value.keywords.items())
+    elif isinstance(value, MethodType):
+        yield from (("", value.__self__), ("", value.__func__))
+    elif isinstance(value, FunctionType):
+        if "site-packages" not in str(value.__globals__.get("__file__")):
+            yield from _variables_of(value)
+    elif isinstance(value, (dict, list, tuple)):
+        if len(value) <= MOST_ITEMS:
+            yield from value.items() if isinstance(value, dict) else enumerate(value)
+    else:
+        yield from getattr(value, "__dict__", {}).items()
 
 
 def _variables_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
