@@ -179,6 +179,45 @@ def test_an_object_that_is_two_arguments_is_one():
     assert estimate(lambda a, b, x: a(b(x)), [layer, layer, (2, 8)]).total_report["n_params"] == 72
 
 
+class Encoder(equinox.Module):
+    """A module that cannot be called; its method can."""
+
+    layer: equinox.nn.Linear
+
+    def encode(self, x):
+        return jax.vmap(self.layer)(x)
+
+    def encode_row(self, x):
+        return self.layer(x)
+
+
+class LinenEncoder(linen.Module):
+    def setup(self):
+        self.layer = linen.Dense(8)
+
+    def encode(self, x):
+        return self.layer(x)
+
+
+ENCODER = Encoder(equinox.nn.Linear(4, 8, key=jax.random.key(0)))
+
+METHODS = {
+    "equinox": (ENCODER.encode, (2, 4)),
+    "equinox in a function": (lambda x: ENCODER.encode(x), (2, 4)),
+    "equinox as an argument": (lambda model, x: model.encode(x), [ENCODER, (2, 4)]),
+    "equinox vmapped": (jax.vmap(ENCODER.encode_row), (2, 4)),
+    "equinox jitted": (jax.jit(ENCODER.encode), (2, 4)),
+    "linen": (LinenEncoder().encode, (2, 4)),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_are_models(name):
+    report = estimate(*METHODS[name])
+    assert {path: costs["macs"] for path, costs in report.by("module").items() if costs["macs"]} == {"layer": 2 * 32}
+    assert report.total_report["n_params"] == 4 * 8 + 8
+
+
 GLOBAL = in_equinox(jax.random.key(0))
 
 BY_NAME = {"model": GLOBAL}

@@ -17,11 +17,20 @@ has_state = False
 
 
 def accepts(model: object) -> bool:
-    """Return True for a module of Equinox that can be called, but not for a jitted function."""
+    """Return True for a module of Equinox that can be called, or a method of one, but not for a jitted function."""
     return isinstance(model, equinox.Module) and callable(model) and not is_jitted(model)
 
 
-is_model = is_argument = accepts
+def is_model(value: object) -> bool:
+    """Return whether a value is a module, which need not be callable, but not a method."""
+    return isinstance(value, equinox.Module) and not is_jitted(value) and not _is_method(value)
+
+
+def _is_method(value: Any) -> bool:
+    return isinstance(value, equinox.Module) and hasattr(value, "__func__")  # Equinox makes modules of methods
+
+
+is_argument = is_model
 
 
 def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
@@ -30,6 +39,11 @@ def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int
     The model may be made by ``eqx.filter_eval_shape``, without arrays.
     """
     library = sys.modules[__name__]
+    if _is_method(model):
+        owner, method = model.__self__, model.__func__
+        return of_models(
+            library, {"": owner}, lambda models, _, *given, **by_name: method(models[""], *given, **by_name)
+        )
     return of_models(library, {"": model}, lambda models, _, *given, **by_name: models[""](*given, **by_name))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MethodType
 from typing import Any
 
 import jax
@@ -13,7 +14,9 @@ from . import names, owner
 
 
 def accepts(model: object) -> bool:
-    """Return True for a module of ``flax.linen``."""
+    """Return True for a module of ``flax.linen``, or a method that it adds to those of all modules."""
+    if isinstance(model, MethodType):
+        return isinstance(model.__self__, linen.Module) and not hasattr(linen.Module, model.__name__)
     return isinstance(model, linen.Module)
 
 
@@ -22,6 +25,9 @@ def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int
 
     All collections but the parameters may be updated, and one random key serves all streams.
     """
+    method = None
+    if isinstance(model, MethodType):
+        model, method = model.__self__, model.__func__
     types: dict[str, str] = {}
 
     def noted(call: Any, args: Any, kwargs: Any, context: Any) -> Any:
@@ -29,7 +35,7 @@ def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int
         return call(*args, **kwargs)
 
     def initialize(key: Any) -> Any:
-        return model.init(key, *args_of(args), **args_of(kwargs))
+        return model.init(key, *args_of(args), method=method, **args_of(kwargs))
 
     key = jax.ShapeDtypeStruct((), jax.random.key(0).dtype)
     variables = jax.eval_shape(initialize, key)
@@ -38,10 +44,11 @@ def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int
     def function(variables: Any, *given: Any, **by_name: Any) -> Any:
         collections, key = variables
         with linen.intercept_methods(noted):
-            made = model.apply(collections, *given, rngs=key, mutable=updated or False, **by_name)
+            made = model.apply(collections, *given, rngs=key, mutable=updated or False, method=method, **by_name)
         return made if updated else (made, ())
 
-    return Program(function, (variables, key), _owner, model.name or type(model).__name__, types)
+    root = model.name or type(model).__name__
+    return Program(function, (variables, key), _owner, root if method is None else f"{root}.{method.__name__}", types)
 
 
 def args_of(arguments: Any) -> Any:
