@@ -533,9 +533,8 @@ def _globals_read(function: FunctionType) -> Iterator[str]:
     names: Mapping[str, Any] = function.__globals__
     if str(names.get("__name__")).partition(".")[0] == "torch":
         return
-    is_of_user = "site-packages" not in str(
-        names.get("__file__")
-    )  # objects of other packages hold no model of the user
+    # Objects of other packages hold no model of the user.
+    is_of_user = "site-packages" not in str(names.get("__file__"))
     for name in global_names(function.__code__):
         value = names.get(name)
         is_function = isinstance(value, (FunctionType, MethodType, partial, Module))
