@@ -58,8 +58,8 @@ def meta_copy(
     Args:
         model: the model.
         values: receives the values of its buffers of integers or bools.
-        share: receives the outer lists, dicts and sets that functions of the model and of the copy share, each with
-            whether several functions refer to it.
+        share: receives the outer lists, dicts and sets that functions of the model and of the copy share, and the
+            attributes of such objects, each with whether several functions may refer to it.
         memo: the copies that exist, by id of the original, as of ``copy.deepcopy``; receives those that are made.
 
     Hooks, flags, buffers and all other attributes of a module are copied, and functions that refer to the model are
@@ -145,7 +145,8 @@ def _bind_functions(modules: Sequence[Module], memo: dict[int, Any], copier: Met
         rebinder.bind_methods(module, copied)
     if rebinder is None:
         return ()
-    return [(value, len(rebinder.readers.get(key, ())) > 1) for key, value in rebinder.shared.items()]
+    shared = [(value, len(rebinder.readers.get(key, ())) > 1) for key, value in rebinder.shared.items()]
+    return [*shared, *((vars(value), True) for value in rebinder.objects.values())]
 
 
 def _drop_data(module: ScriptModule) -> None:
@@ -274,11 +275,13 @@ class Rebinder:
 
     Attributes:
         shared: the lists, dicts and sets that functions of both models refer to, by id; none holds a part of a model.
-        readers: the ids of the functions that refer to each.
+        objects: objects of the user that functions of both models refer to, by id; none holds a part of a model.
+        readers: the ids of the functions that refer to each of ``shared``.
     """
 
     def __init__(self, copies: dict[int, Any], is_part: Callable[[Tensor], bool]) -> None:
         self.shared: dict[int, Any] = {}
+        self.objects: dict[int, Any] = {}
         self.readers: dict[int, set[int]] = {}
         self._copies = copies
         self._is_part = is_part
@@ -449,6 +452,8 @@ class Rebinder:
         changes = [self._changes(part, seen, depth - 1) for part in self._parts(value)]
         if isinstance(value, _MUTABLE) and not any(changes):
             self.shared[id(value)] = value
+        elif not any(changes) and _is_object(value):
+            self.objects[id(value)] = value
         return any(changes) or _writes_to_cells(value)
 
     def _parts(self, value: Any) -> Iterator[Any]:
@@ -475,8 +480,8 @@ class Rebinder:
             yield from [*value.values()]
         elif isinstance(value, (tuple, *_MUTABLE)):
             yield from [*value]
-        elif kind.__module__.partition(".")[0] not in _LIBRARIES:
-            yield from (x for x in [*getattr(value, "__dict__", {}).values()] if not isinstance(x, _MUTABLE))
+        elif _is_object(value):
+            yield from (x for x in [*vars(value).values()] if not isinstance(x, _MUTABLE))
 
 
 def closures_of(kind: type) -> tuple[tuple[str, FunctionType], ...]:
@@ -537,9 +542,22 @@ def _globals_read(function: FunctionType) -> Iterator[str]:
     is_of_user = "site-packages" not in str(names.get("__file__"))
     for name in global_names(function.__code__):
         value = names.get(name)
-        is_function = isinstance(value, (FunctionType, MethodType, partial, Module))
+        is_function = isinstance(value, (*_CALLED, Module))
         if is_function or (is_of_user and _may_hold_models(value)):
             yield name
+
+
+def _is_object(value: object) -> bool:
+    # an object of the user
+    kind = type(value)
+    return (
+        hasattr(value, "__dict__")
+        and not isinstance(value, (*_CALLED, ModuleType, type))
+        and kind.__module__.partition(".")[0] not in _LIBRARIES
+    )
+
+
+_CALLED = (FunctionType, MethodType, partial)
 
 
 def _may_hold_models(value: object) -> bool:

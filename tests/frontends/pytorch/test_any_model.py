@@ -353,6 +353,39 @@ def test_models_in_global_objects_are_copied(name):
     assert model.line.weight.grad is None
 
 
+class Noise:
+    """Moves its table to the device of the input, as the schedulers of diffusers do."""
+
+    def __init__(self):
+        self.table, self.calls = torch.rand(8), 0
+
+    def __call__(self, x):
+        self.table = self.table.to(x.device)
+        self.last, self.calls = x * self.table, self.calls + 1
+        return self.last
+
+
+NOISE = Noise()
+
+
+def noise_in_a_closure():
+    noise, model = Noise(), Line()
+    return noise, lambda x: model(noise(x))
+
+
+@pytest.mark.parametrize(
+    "make", [noise_in_a_closure, lambda: (NOISE, lambda x: HOLDER.model(NOISE(x))), lambda: (NOISE, lambda x: NOISE(x))]
+)
+def test_objects_that_functions_change_are_as_before(make):
+    noise, function = make()
+    before = dict(vars(noise))
+    assert estimate(function, (2, 8)).total_report["flops"] >= 16
+    assert vars(noise) == before
+    function(torch.zeros(2, 8))
+    vars(noise).clear()
+    vars(noise).update(before)
+
+
 def test_a_method_leaves_the_model_as_it_was():
     model = Encoder()
     before = dict(vars(model))
