@@ -374,14 +374,13 @@ def unsynchronized(model: Module, shards_too: bool) -> Iterator[None]:
         model: the distributed model.
         shards_too: whether ``fully_shard`` keeps them, too. It would reduce them, so that only shards are held.
     """
-    from torch.distributed.fsdp import FSDPModule
     from torch.nn.parallel import DistributedDataParallel
 
     with ExitStack() as stack:
         for module in modules_of(model):
             if isinstance(module, DistributedDataParallel):
                 stack.enter_context(module.no_sync())
-            elif shards_too and isinstance(module, FSDPModule):
+            elif shards_too and hasattr(module, "set_requires_gradient_sync"):  # a module of ``fully_shard``
                 module.set_requires_gradient_sync(False, recurse=False)
                 stack.callback(module.set_requires_gradient_sync, True, recurse=False)
         yield
