@@ -17,6 +17,9 @@ from tests.frontends.pytorch.memory.profiler import Run, profiled_peaks
 
 SIZE = 64
 
+CAN_LEAVE_THE_MODE = hasattr(torch.library.Library, "fallback")
+"""PyTorch 2.4 cannot run a node of autograd without the mode; the report of such a run says so."""
+
 
 def indices(like, *shape):
     return torch.arange(torch.Size(shape).numel(), device=like.device).reshape(shape) % SIZE
@@ -85,6 +88,7 @@ def measured(model, x):
     return peak + model.weight.nbytes + x.nbytes
 
 
+@pytest.mark.skipif(not CAN_LEAVE_THE_MODE, reason="PyTorch 2.4 computes them by the other formulas")
 @pytest.mark.parametrize("name", OPERATORS)
 def test_peaks_are_those_of_a_run_without_a_capture(name):
     model, x = Scaled(OPERATORS[name]), torch.rand(SIZE, SIZE)
@@ -99,6 +103,7 @@ def test_peaks_are_those_of_a_run_without_a_capture(name):
     assert totals[0] == totals[1]
 
 
+@pytest.mark.skipif(not CAN_LEAVE_THE_MODE, reason="PyTorch 2.4 computes them by the other formulas")
 def test_gradients_are_those_of_a_run_without_a_capture():
     for function in OPERATORS.values():
         model, x = Scaled(function), torch.rand(SIZE, SIZE)
