@@ -181,12 +181,8 @@ def _max(values: Sequence[Any]) -> Any:
     return reduce(maximum, known) if known else (None if values else 0)
 
 
-def _is_empty(value: Any) -> bool:
-    return value is None or (isinstance(value, (str, tuple, list, Mapping)) and not value)
-
-
 def _first(values: Sequence[Any]) -> Any:
-    return next((value for value in values if not _is_empty(value)), "")
+    return next((value for value in values if value not in (None, "")), "")  # () is the shape of a number
 
 
 def _last(values: Sequence[Any]) -> Any:

@@ -1,5 +1,6 @@
 """Quantities: values of calls, groups and the run, combined as each is; and those of plug-ins."""
 
+import csv
 import io
 from math import fsum, isclose
 
@@ -18,7 +19,7 @@ MODEL = net(dense("body.0"), relu("body.1"), dense("head.fc", 8), relu("head.act
 def shown(show, *keys, **options):
     out = io.StringIO()
     show(*keys, ost=out, mode="csv", unit=None, **options)
-    return [line.split(",") for line in out.getvalue().splitlines()]
+    return [*csv.reader(out.getvalue().splitlines())]
 
 
 @pytest.mark.parametrize("name", ["flops", "macs", "mread", "mwrite", "mrw", "fused_mrw", "n_layers", "memory", "madd"])
@@ -66,6 +67,19 @@ def test_values_that_a_run_does_not_have_say_what_is_needed():
         with pytest.raises(CostError, match=needs):
             quantity(name).total(MODEL.ledger)
     assert needed_options(["macs", "live_peak%", "flops@calflops"]) == {"memory": True, "record_api_calls": True}
+
+
+def test_text_of_a_group_is_that_of_its_calls():
+    """The first and the last shape, of a number too; what all calls have in common."""
+    number = Step("exp", "a", shape=())
+    report = net(number, dense("a"), dense("a", 8), relu("b", 8), number._replace(module="c"))
+    columns = ["input_shape", "output_shape", "op", "phase"]
+    assert shown(report.show_by, "module", columns=columns)[1:] == [
+        ["a", "()", "(1, 8)", "", "forward"],
+        ["b", "(1, 8)", "(1, 8)", "relu", "forward"],
+        ["c", "()", "()", "exp", "forward"],
+        ["total", "", "", "", ""],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from costcore.tables.html import Axis, Part, Point, Span, filled, scatter, timel
 from costcore.text.amounts import short, significant
 from tests.core import html_reports
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
-from tests.core.given_costs import dense, net
+from tests.core.given_costs import Step, dense, net
 
 LAYERS = [dense(f"layer{i}", 8) for i in range(12)]
 GIB = 2**30
@@ -95,16 +95,33 @@ def test_the_parts_of_a_fit_are_its_needs():
 ZEROS = {"others": 0, "workspace": 0, "context": 0}
 
 
-def test_a_linear_axis_has_round_ticks_within_its_points():
-    """100 to 200 and 6 % on both sides: 94 to 206, in at most six steps of 20."""
+@pytest.mark.parametrize(
+    ("lowest", "highest", "of_macs", "of_bytes"),
+    [
+        (100, 200, "100, 120, 140, 160, 180, 200", "100 B, 120 B, 140 B, 160 B, 180 B, 200 B"),
+        (0, 50, "0, 10, 20, 30, 40, 50", "0 B, 10 B, 20 B, 30 B, 40 B, 50 B"),
+        (7, 7, "0, 5, 10", "0 B, 5 B, 10 B"),  # 0 to 14
+        (2**30, 2**31, "1.5 G, 2 G", "1 GiB, 1.2 GiB, 1.4 GiB, 1.6 GiB, 1.8 GiB, 2 GiB"),
+        (1, 10, "1, 2, 5, 10", "1 B, 2 B, 4 B, 8 B"),
+        (1, 1000, "1, 10, 100, 1 K", "1 B, 4 B, 16 B, 64 B, 256 B, 1 KiB"),  # 10 and 11 are too many
+        (1, 10**9, "1, 100, 10 K, 1 M, 100 M", "1 B, 16 B, 256 B, 4 KiB, 64 KiB, 1 MiB, 16 MiB, 256 MiB"),  # 10 and 32
+    ],
+)
+def test_an_axis_has_few_round_ticks(lowest, highest, of_macs, of_bytes):
+    """Within the points, and 6 % of their range on both sides, if they are not below zero."""
+    points = [(str(n), net(Step("linear", macs=n, mread=n))) for n in (lowest, highest)]
+    page = table(points, columns=["macs", "mread"]).pareto("macs", "mread").to_html()
+    assert ", ".join(re.findall(r"dy='16' text-anchor='middle'>([^<]*)<", page)) == of_macs
+    assert ", ".join(re.findall(r"dy='4' text-anchor='end'>([^<]*)<", page)) == of_bytes
+
+
+def test_a_name_is_right_of_its_point():
     points = [Point(x, 1.0 + x / 1000, str(x), x == 100) for x in (100, 150, 200)]
     picture = scatter(points, Axis("Rank", "count"), Axis("time", "ratio"))
-    ticks = re.findall(r"dy='16' text-anchor='middle'>([^<]*)<", picture)
-    assert ticks == ["100", "120", "140", "160", "180", "200"]
     names = re.findall(r"<text class='label' x='([\d.]+)%'[^>]*text-anchor='(\w+)'>(\w+)</text>", picture)
     (first, anchor, name), *_ = sorted(names, key=lambda each: int(each[2]))
     dots = sorted(float(x) for x in re.findall(r"<circle[^>]* cx='([\d.]+)%'", picture))
-    assert (anchor, name) == ("start", "100") and 0 < float(first) - dots[0] < 2  # right of its point
+    assert (anchor, name) == ("start", "100") and 0 < float(first) - dots[0] < 2
 
 
 def test_a_scatter_has_logarithmic_axes_and_its_front():
@@ -137,6 +154,14 @@ def test_a_timeline_has_a_lane_per_group_and_spans_in_proportion():
     assert rectangles(picture) == [("value", "0", "25"), ("saved", "25", "75")]
     page = RESULTS["measured"]().to_html()
     assert "Timeline by operator" in page and page.count("<rect class='value'") == 2 + 1  # and one of the keys
+    assert re.findall(r"<svg class='share'.*?([\d.]+%)</span>", page) == ["100.0%"] * 2  # of the time, not of the bound
+
+
+def test_amounts_other_than_zero_have_exact_tooltips_in_tables_of_at_most_100_rows():
+    for n, tooltips in ((100, [f"{1000 + i:,}" for i in range(1, 100)]), (101, [])):
+        models = [(f"m{i}", net(Step("linear", macs=i and 1000 + i))) for i in range(n)]
+        page = table(models, columns=["macs"]).to_html()
+        assert re.findall(r"<td class='n' title='([^']*)'", page) == tooltips
 
 
 @pytest.mark.parametrize(
