@@ -128,7 +128,18 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
     ),
     "sweeps": (("costcore/studies/sweeps",), (f"{STUDIES}/sweeps",)),
-    "api": (("costcore/api",), ("core/api", "core/cli", "core/reports", *DOORS)),
+    "api": (
+        ("costcore/api",),
+        (
+            *("core/api", "core/cli", "core/registry", "core/reports", "core/trace"),
+            "core/ledger/test_caveats.py",
+            *DOORS,
+            *(f"{PYTORCH}/test_{name}.py" for name in ("finetuning", "extremes")),
+            f"{PYTORCH}/memory/test_rules.py",
+            f"{PYTORCH}/recording/test_stopwatch.py",
+            f"{PYTORCH}/sizes/test_networks.py",
+        ),
+    ),
     "pricing": (
         tuple(
             f"costcore/{name}"
@@ -136,7 +147,17 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
         (*(f"core/{name}" for name in ("api", "ledger", "numbers", "registry", "reports", "trace")), *DOORS),
     ),
-    "tables": (("costcore/tables", "costcore/text"), ("core/tables", "core/text", "core/reports", "core/cli")),
+    "tables": (
+        ("costcore/tables", "costcore/text"),
+        (
+            *("core/tables", "core/text", "core/reports", "core/cli"),
+            "core/ledger/test_module_tree.py",
+            *(f"{STUDIES}/sweeps/test_{name}.py" for name in ("scatter", "table_of_reports")),
+            *(f"{STUDIES}/{name}" for name in ("budgets", "fit", "serving/test_requests.py")),
+            f"{PYTORCH}/test_weights.py",
+            f"{PYTORCH}/sizes/test_plot.py",
+        ),
+    ),
     "reports": (("costcore/reports",), ("core/reports", "core/tables", "core/cli", "whole_networks/reports")),
     "cli": (("costcore/cli",), ("core/cli", "core/reports")),
     "graphs": (("costcore/graphs",), ("core/graphs", "plugins/costcore-tflite/tests")),

@@ -82,6 +82,22 @@ def test_text_of_a_group_is_that_of_its_calls():
     ]
 
 
+def test_measured_time_and_operations_of_groups():
+    """A multiply-add is two FLOPs of a rate: 36 / 0.75 s, 4 / 0.125 s, 40 / 0.875 s. What has no cost is left out."""
+    unknown = Step("nobody_knows", "b", known=False, seconds=0.0625)
+    report = net(dense("a", seconds=0.25), relu("a", seconds=0.5), relu("b", seconds=0.125), unknown)
+    rows = shown(report.show_by, "module", columns=["seconds", "seconds%", "operations", "achieved_flops"])
+    assert rows[1:4] == [
+        ["a", "750.0", "85.714%", "fma=16, add=4", "48"],
+        ["b", "125.0", "14.286%", "add=4", "32"],
+        ["total", "875.0", "100.0%", "fma=16, add=8", "46"],
+    ]
+    report.show_report(columns=["name", "achieved_flops"], ost=(out := io.StringIO()), mode="md")
+    assert "measured time: 62.5 ms of calls without a cost are left out" in out.getvalue()
+    (violation,) = check(report, {"total": {"seconds": "800 ms"}})
+    assert (violation.value, violation.limit) == (875_000_000, 800_000_000)  # nanoseconds
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

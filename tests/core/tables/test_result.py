@@ -15,6 +15,7 @@ import sympy
 
 from tests.core.results import Column, Content, Figure, Formatted, Result, Table
 from tests.core.tables.overview.test_overview import Elements
+from tests.frameworks import optional
 
 EXACT = 2**70 + 1
 HOSTILE = "<script>alert(1)</script>"
@@ -206,6 +207,39 @@ def test_a_result_without_a_picture_of_its_own_has_bars():
     assert [*picture] == [("fig", 2048), ("plum", 1024)] and picture.columns == ("name", "size")
     with pytest.raises(ValueError, match="unknown suffix"):
         Table("Fruit", COLUMNS, rows).plot(target="fruit.gif")
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "widths", "axis"),
+    [
+        ("duration", (0.002, 0.0005), [2, 0.5], "Amount (ms)"),
+        ("seconds", (0.002, 0.0005), [2, 0.5], "Amount (ms)"),
+        ("bytes", (3 * 2**20, 2**20), [3, 1], "Amount (MiB)"),
+        ("flops", (5 * 10**9, 10**9), [5, 1], "GAmount"),
+        ("count", (2_000_000, 1000), [2, 0.001], "Amount (M)"),
+        ("ratio", (0.5, 0.25), [0.5, 0.25], "Amount"),
+        ("percent", (50.0, 12.5), [50, 12.5], "Amount (%)"),
+    ],
+)
+def test_bars_of_rows_or_of_figures_have_the_unit_of_the_largest(kind, values, widths, axis):
+    """Of the figures, those of the most frequent kind are bars."""
+    optional("matplotlib")
+
+    class Figures(Result):
+        def _content(self):
+            others = "bytes" if kind != "bytes" else "count"
+            alike = [Figure(name, name, value, kind) for name, value in zip("ab", values, strict=True)]
+            return Content("Figures", [Figure("other", "Other", 7, others), *alike])
+
+    rows = [{"n": name, "v": value} for name, value in zip("ab", values, strict=True)]
+    for result, title in (
+        (Table("Rows", [Column("n", "Name"), Column("v", "Amount", kind)], rows), axis),
+        (Figures(), axis.replace("Amount", "").strip()),
+    ):
+        picture = result.plot()
+        (axes,) = picture.figure().axes
+        assert [*picture] == [*zip("ab", values, strict=True)]
+        assert [bar.get_width() for bar in axes.patches] == widths and axes.get_xlabel() == title
 
 
 def test_every_forge_renders_its_markdown():

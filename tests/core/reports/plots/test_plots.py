@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 import sympy
 
-from costcore import CostError
+from costcore import CostError, fit
 from tests.command_line import main
 from tests.core import html_reports
 from tests.core.analyses.timing.toy_device import TOY
@@ -136,6 +136,18 @@ def test_memory_is_stacked_by_kind():
     tops = [max(point[1] for path in area.get_paths() for point in path.vertices) for area in axes.collections]
     assert tops[-1] == 2816 / 1024  # KiB
     assert {"parameter", "gradient", "saved", "temporary", "peak"} <= set(texts(picture._repr_svg_()))
+
+
+def test_what_fills_a_memory_is_stacked_up_to_its_limit():
+    """2,816 of 4,096 bytes at the peak, beside a limit."""
+    optional("matplotlib")
+    picture = fit(html_reports.step(), None, "4 KiB", context=0).plot()
+    parts = {"parameter": 1024, "gradient": 1024, "saved": 512, "temporary": 256}
+    assert picture == [("memory", kind, nbytes) for kind, nbytes in parts.items()]
+    (axes,) = picture.figure().axes
+    assert [(bar.get_x(), bar.get_width()) for bar in axes.patches] == [(0, 1), (1, 1), (2, 0.5), (2.5, 0.25)]
+    assert [[*line.get_xdata()] for line in axes.lines] == [[4, 4]] and axes.get_xlabel() == "Memory (KiB)"
+    assert {"memory", "limit", *parts} <= set(texts(picture._repr_svg_()))
 
 
 def test_a_roofline_has_dots_and_roofs():
