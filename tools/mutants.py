@@ -131,11 +131,9 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "api": (
         ("costcore/api",),
         (
-            *("core/api", "core/cli", "core/registry", "core/reports", "core/trace"),
-            "core/ledger/test_caveats.py",
-            *DOORS,
-            *(f"{PYTORCH}/test_{name}.py" for name in ("finetuning", "extremes")),
-            f"{PYTORCH}/memory/test_rules.py",
+            *("core/api", "core/cli", "core/registry", "core/trace", "core/ledger/test_caveats.py"),
+            *(*DOORS, f"{PYTORCH}/test_finetuning.py"),
+            *(f"{PYTORCH}/memory/test_{name}.py" for name in ("options", "rules")),
             f"{PYTORCH}/recording/test_stopwatch.py",
             f"{PYTORCH}/sizes/test_networks.py",
         ),
