@@ -115,6 +115,11 @@ def test_intensity_has_a_dot_per_call_with_flops_and_bytes():
     (axes,) = picture.figure().axes
     assert axes.collections[0].get_offsets().tolist() == [[16, 200], [16, 100], [8, 100]]
     assert [text.get_text() for text in axes.texts] == ["10"]  # FLOPs per byte; the dots have 6.25 and 12.5
+    (low, high), ticks = axes.get_xlim(), axes.xaxis.get_major_formatter()
+    shown = [ticks(value, None) for value in axes.get_xticks() if low <= value <= high]
+    assert shown == ["8 B", "16 B"]
+    alike = html_reports.report([html_reports.call("mul", f"m{i}", 200, 8, 8) for i in range(3)])
+    assert "×3" in texts(alike.plot("intensity")._repr_svg_())
 
 
 def test_many_calls_are_a_small_file():
