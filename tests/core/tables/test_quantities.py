@@ -7,10 +7,11 @@ from math import fsum, isclose
 import pytest
 from sympy import Symbol
 
-from costcore import CostError, check, compare, hookimpl, plugins, quantities, table
+from costcore import Cost, CostError, Layer, Report, Tensor, Trace, check, compare, hookimpl, plugins, quantities, table
 from tests.command_line import main
 from tests.core.given_costs import Step, dense, net, relu
 from tests.core.results import Column, Quantity, column_of, needed_options, quantity, registered
+from tests.core.traces import Call, CallCost, Run
 
 # macs 16 + 64; FLOPs 16 + 4 + 64 + 8; read 80 + 16 + 288 + 32; written 16 + 16 + 32 + 32; parameters 16 + 64
 MODEL = net(dense("body.0"), relu("body.1"), dense("head.fc", 8), relu("head.act", 8), framework="torch")
@@ -80,6 +81,34 @@ def test_text_of_a_group_is_that_of_its_calls():
         ["c", "()", "()", "exp", "forward"],
         ["total", "", "", "", ""],
     ]
+
+
+@pytest.mark.parametrize("storages", [False, True])
+def test_weights_count_once_and_those_in_packed_elements_too(storages):
+    """A weight of int8 for two layers, one of float16, and 16 x 16 of four bits in 32 elements of int32."""
+    wide, x = Tensor((1, 16)), Tensor((1, 4))
+    calls = [
+        weighted("linear", "a", {"x": x, "w": Tensor((8, 4), "int8", "param")}, Tensor((1, 8)), (11, 1), (1,)),
+        weighted("linear", "b", {"x": x, "w": Tensor((8, 4), "int8", "param")}, Tensor((1, 8)), (12, 1), (1,)),
+        weighted("linear", "c", {"x": x, "w": Tensor((2, 4), "float16", "param")}, Tensor((1, 2)), (12, 2), (2,)),
+        weighted("packed_linear", "d", {"x": wide, "w": Tensor((16, 2), "int32", "param")}, wide, (13, 3), ()),
+    ]
+    if storages:
+        calls = [each._replace(call=each.call._replace(storages=(*each.call.inputs, 99))) for each in calls]
+    report = Report(Trace(tuple(calls), Run(parameters={1: 32, 2: 8})))
+    rows = shown(report.show_by, "module", columns=["n_params", "n_weights", "weight_bytes"])[1:]
+    assert [[row[0], *map(int, row[1:])] for row in rows] == [
+        ["a", 32, 32, 32],
+        ["b", 32, 32, 32],
+        ["c", 8, 8, 16],
+        ["d", 0, 256, 128],
+        ["total", 40, 296, 176],
+    ]
+
+
+def weighted(op, module, inputs, output, values, parameters):
+    call = Call(Layer(op, inputs, [output]), op, module=module, inputs=values, parameters=parameters, name=module)
+    return CallCost(call, Cost(0, 4, 4, {}))
 
 
 def test_measured_time_and_operations_of_groups():
