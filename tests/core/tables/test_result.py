@@ -156,6 +156,17 @@ def test_a_share_is_rounded_to_the_digits_of_tables():
     assert Busy().to_dict()["figures"]["share"]["value"] == 100 / 3
 
 
+def test_a_page_has_large_counts_in_short():
+    class Many(Result):
+        def _content(self):
+            return Content(
+                "Many", [Figure("a", "A", 99_999_999, "count"), Figure("b", "B", 100_000_000, "count", "all")]
+            )
+
+    cards = re.findall(r"<dd[^>]*>([^<]*)</dd>", Many().to_html())
+    assert cards == ["99,999,999", "100 M", "100,000,000, all"]
+
+
 def test_others_can_be_more_than_sums():
     table = Table("Fruit", COLUMNS, ROWS, others=lambda rows: {"fruit": f"{len(rows)} more", "size": 0})
     assert table.top(3).rows[-1] == {"fruit": "1 more", "size": 0}
