@@ -416,6 +416,7 @@ def test_completion_without_argcomplete_says_how_to_install_it(capsys, monkeypat
         ("fit step.json 4KiB --context 0", 0, "weights in float32, gradients in float32"),
         ("fit step.json 2KiB --context 0", 1, "weights in float32, gradients in float32"),  # 2.75 KiB at the peak
         ("fit step.json 24GB --train", 2, "step.json: --train cannot be used with a saved report"),
+        ("fit step.json 24GB --lora 8", 2, "step.json: --lora cannot be used with a saved report"),
         ("memory step.json", 2, "'step.json' is a saved report, and its batch size is fixed. Pass the model."),
         ("step.json --memory", 0, "kept for the backward pass: 512 B\na note"),
         ("step.json --memory --allocator cuda", 0, "2 MiB reserved in 1 segment; workspace of kernels is not included"),
