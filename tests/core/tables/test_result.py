@@ -216,6 +216,10 @@ def test_a_result_without_a_picture_of_its_own_has_bars():
     rows = [{"fruit": "fig", "size": 2048, "n": 1}, {"fruit": "plum", "size": 1024, "n": None}]
     picture = Table("Fruit", COLUMNS, rows).plot()
     assert [*picture] == [("fig", 2048), ("plum", 1024)] and picture.columns == ("name", "size")
+    words = [Column(name, name) for name in "abcd"]
+    assert [*Table("Words", [*words, COLUMNS[1]], [{**dict(zip("abcd", "wxyz", strict=True)), "size": 3}]).plot()] == [
+        ("w, x, y", 3)
+    ]
     with pytest.raises(ValueError, match="unknown suffix"):
         Table("Fruit", COLUMNS, rows).plot(target="fruit.gif")
 

@@ -18,6 +18,9 @@ from costcore.text.amounts import short, significant
 from tests.core import html_reports
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
 from tests.core.given_costs import Step, dense, net
+from tests.core.results import Axis as PictureAxis
+from tests.core.results import Column, draw
+from tests.frameworks import optional
 
 LAYERS = [dense(f"layer{i}", 8) for i in range(12)]
 GIB = 2**30
@@ -113,15 +116,49 @@ def test_an_axis_has_few_round_ticks(lowest, highest, of_macs, of_bytes):
     page = table(points, columns=["macs", "mread"]).pareto("macs", "mread").to_html()
     assert ", ".join(re.findall(r"dy='16' text-anchor='middle'>([^<]*)<", page)) == of_macs
     assert ", ".join(re.findall(r"dy='4' text-anchor='end'>([^<]*)<", page)) == of_bytes
+    assert (" cx='0%' " in page) == (lowest == 0)
 
 
-def test_a_name_is_right_of_its_point():
-    points = [Point(x, 1.0 + x / 1000, str(x), x == 100) for x in (100, 150, 200)]
-    picture = scatter(points, Axis("Rank", "count"), Axis("time", "ratio"))
-    names = re.findall(r"<text class='label' x='([\d.]+)%'[^>]*text-anchor='(\w+)'>(\w+)</text>", picture)
-    (first, anchor, name), *_ = sorted(names, key=lambda each: int(each[2]))
-    dots = sorted(float(x) for x in re.findall(r"<circle[^>]* cx='([\d.]+)%'", picture))
-    assert (anchor, name) == ("start", "100") and 0 < float(first) - dots[0] < 2
+@pytest.mark.parametrize(
+    ("points", "on_page", "in_picture"),
+    [
+        ({"o": (0, 0), "n": (10, 9)}, "o above right, n above right", "o above right, n above right"),
+        # The second name meets the first, and none fits beyond the right edge.
+        (
+            {"o": (0, 0), "b" * 20: (10, 5), "d" * 20: (10, 5.3), "t" * 20: (10, 10)},
+            "o above right, b above left, d below left, t above left",
+            "o above right, b above left, t above left",
+        ),
+        # The right of the first point is taken by the second.
+        (
+            {"a" * 10: (0, 5), "c" * 10: (0.5, 5), "b" * 20: (10, 5)},
+            "c above right, b above left",
+            "a above right, c below right, b above left",
+        ),
+        (
+            {"l" * 5: (5, 5), "u" * 5: (5, 5.4), "o": (0, 0), "p": (10, 10)},
+            *["l above right, u above left, o above right, p above right"] * 2,
+        ),
+        ({f"{n:c}": (n, n * n) for n in range(65, 86)}, *["A above right, U above right"] * 2),  # the front of 21
+    ],
+    ids=["free", "edge", "row", "stack", "many"],
+)
+def test_names_are_beside_their_points_where_nothing_is(points, on_page, in_picture):
+    best = [0, len(points) - 1] if len(points) > 20 else []
+    drawn = [Point(*place, name, i in best) for i, (name, place) in enumerate(points.items())]
+    page = scatter(drawn, Axis("X", "count"), Axis("Y", "ratio"))
+    dots = re.findall(r"<circle class='[\w-]+' cx='[\d.]+%' cy='([\d.]+)%' r='\d'><title>(\w+)", page)
+    ys = {name: float(y) for y, name in dots}
+    found = re.findall(r"<text class='label' x='[\d.]+%' y='([\d.]+)%' dy='4' text-anchor='(\w+)'>(\w+)", page)
+    sides = {"start": "right", "end": "left"}
+    places = [f"{n[0]} {'above' if float(y) < ys[n] else 'below'} {sides[anchor]}" for y, anchor, n in found]
+    assert ", ".join(places) == on_page
+    optional("matplotlib")
+    x, y = (PictureAxis(Column(*"xy"), [place[i] for place in points.values()]) for i in range(2))
+    texts = draw(x, y, names=[*points], best=best).axes[0].texts
+    places = [(each.get_text()[0], *("above" if each.xyann[1] > 0 else "below", each.xyann[0] > 0)) for each in texts]
+    assert ", ".join(f"{name} {high} {'right' if right else 'left'}" for name, high, right in places) == in_picture
+    assert all(each.get_ha() == ("left" if each.xyann[0] > 0 else "right") for each in texts)
 
 
 def test_a_scatter_has_logarithmic_axes_and_its_front():
