@@ -393,12 +393,13 @@ def _starts_with_brace(path: Path) -> bool:
 
 
 def _is_code(target: str) -> bool:
-    source, _, name = target.rpartition(":")
+    path = target.partition("(")[0] if target.endswith(")") else target  # without arguments
+    source, _, name = path.rpartition(":")
     return bool(source) and all(part.isidentifier() for part in name.split("."))
 
 
 def names_code(target: object) -> bool:
-    """Return whether a target is a library model or Python code, ``module:factory``."""
+    """Return whether a target is a library model or Python code, ``module:factory``, perhaps with arguments."""
     if not isinstance(target, str) or frontend_for_file(target):
         return False
     return library_target(target) is not None or (_is_code(target) and not exists(target))

@@ -128,17 +128,56 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
     ),
     "sweeps": (("costcore/studies/sweeps",), (f"{STUDIES}/sweeps",)),
-    "api": (("costcore/api",), ("core/api", "core/cli", "core/reports", *DOORS)),
+    "api": (
+        ("costcore/api",),
+        (
+            *("core/api", "core/cli", "core/registry", "core/trace", "core/ledger/test_caveats.py"),
+            *(*DOORS, f"{PYTORCH}/test_finetuning.py"),
+            *(f"{PYTORCH}/memory/test_{name}.py" for name in ("options", "rules")),
+            *(f"{PYTORCH}/capture/test_{name}.py" for name in ("interrupts", "threads")),
+            *(f"{PYTORCH}/test_{name}.py" for name in ("attention_pairs", "own_costs", "undecided")),
+            f"{PYTORCH}/recording/test_stopwatch.py",
+            f"{PYTORCH}/sizes/test_networks.py",
+        ),
+    ),
     "pricing": (
         tuple(
             f"costcore/{name}"
             for name in ("counting.py", "ir.py", "ledger", "numbers.py", "registry.py", "translate.py")
         ),
-        (*(f"core/{name}" for name in ("api", "ledger", "numbers", "registry", "reports", "trace")), *DOORS),
+        (
+            *(f"core/{name}" for name in ("api", "ledger", "numbers", "registry", "reports/serialization", "trace")),
+            *(f"core/test_{name}.py" for name in ("broken_plugins", "ir", "messages", "plugins")),
+            *(f"{ANALYSES}/{name}.py" for name in ("memory/test_ledger", "sizes/test_formulas")),
+            *("core/cli/test_user_mistakes.py", "core/tables/test_layer_table.py", "frontends/chainer/capture"),
+            *(*DOORS, f"{PYTORCH}/test_own_costs.py"),
+        ),
     ),
-    "tables": (("costcore/tables", "costcore/text"), ("core/tables", "core/text", "core/reports", "core/cli")),
+    "tables": (
+        ("costcore/tables", "costcore/text"),
+        (
+            *("core/tables", "core/text", "core/reports", "core/cli"),
+            "core/ledger/test_module_tree.py",
+            *(f"{STUDIES}/sweeps/test_{name}.py" for name in ("scatter", "table_of_reports")),
+            *(f"{STUDIES}/{name}" for name in ("budgets", "fit", "serving/test_requests.py")),
+            *(f"{PYTORCH}/{name}.py" for name in ("sizes/test_plot", "test_screen", "test_weights")),
+        ),
+    ),
     "reports": (("costcore/reports",), ("core/reports", "core/tables", "core/cli", "whole_networks/reports")),
-    "cli": (("costcore/cli",), ("core/cli", "core/reports")),
+    "cli": (
+        ("costcore/cli",),
+        (
+            *("core/cli", "core/reports/html/test_about.py", "core/reports/plots", f"{STUDIES}/sweeps/test_command.py"),
+            *(f"core/tables/test_{name}.py" for name in ("fit", "memory_table", "quantities")),
+            *(f"{ANALYSES}/{name}.py" for name in ("fusion/test_view", "memory/test_edges")),
+            *(f"{PYTORCH}/memory/test_{name}.py" for name in ("command_line", "fit", "memory_command")),
+            *(f"{PYTORCH}/{name}.py" for name in ("plans/test_plan", "serving/test_serve_command", "sizes/test_plot")),
+            *(f"{PYTORCH}/traces/test_{name}.py" for name in ("device_files", "graphs", "ranks")),
+            *(f"{PYTORCH}/test_{name}.py" for name in ("doors", "finetuning", "libraries", "training")),
+            f"{PYTORCH}/calibration/test_measure.py",
+            f"{ONNX}/regroup/test_suggestion.py",
+        ),
+    ),
     "graphs": (("costcore/graphs",), ("core/graphs", "plugins/costcore-tflite/tests")),
     **{name: ((f"plugins/costcore-{name}/costcore_{name}",), (f"plugins/costcore-{name}/tests",)) for name in READERS},
 }

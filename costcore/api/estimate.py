@@ -620,6 +620,8 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
             raise CostError(f"{target} is a model of a library and takes no arguments")
         return library_model(library)
     factory = load_object(target)
+    if arguments and not callable(factory):
+        raise CostError(f"{target} is no function and takes no arguments")
     is_factory = inspect.isclass(factory) or inspect.isroutine(factory) or isinstance(factory, partial)
     is_called = bool(arguments) or (is_factory and not _is_model_itself(factory))
     if is_called and not arguments and (required := _required(factory)):

@@ -405,7 +405,7 @@ def run_fit(args: argparse.Namespace) -> int:
     target_of(args.target)
     if args.methods:
         return _write_methods(args)
-    if (args.lora or args.dora) and not args.train:
+    if (args.lora or args.dora) and not (args.train or is_saved_report(args.model)):
         print_message("costcore: this is an inference; add --train to fit a step of fine-tuning")
     try:
         verdict = _verdict(args)

@@ -571,15 +571,15 @@ class Report(ReportFiles, Result):
 
             report.to_pandas("module", columns=["macs", "flops@fvcore", "bound_seconds@l4"])
 
-        Without arguments, the rows are the types of operators.
+        Without parts, the rows are the types of operators.
 
         Raises:
             CostError: if pandas is not installed.
         """
         names = [part for part in parts if isinstance(part, str)]
-        if not names:
+        if not names and (columns, sort, top, depth) == (None,) * 4:
             return super().to_pandas(*(part for part in parts if isinstance(part, int)))
-        return self.table(*names, columns=columns, sort=sort, top=top, depth=depth).to_pandas()
+        return self.table(*(names or ["type"]), columns=columns, sort=sort, top=top, depth=depth).to_pandas()
 
     def to_csv(  # type: ignore[override]  # documented with columns in second place
         self, target: Target = None, columns: Sequence[str] = ReportColumns.ALL

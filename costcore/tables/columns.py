@@ -330,7 +330,7 @@ def tabulate(
         else:
             texts = [cell_text(value, column.kind, digits, fixed) for value in values]
         if column.kind in grouped:
-            texts = [f"{int(text):,}" if text.isdecimal() and len(text) > 3 else text for text in texts]
+            texts = [f"{int(text):,}" if text.isdecimal() else text for text in texts]
         titles.append(_title(column, unit_name))
         cells.append(texts)
     numeric = [column.kind in NUMERIC for column in columns]

@@ -319,7 +319,7 @@ def _draw_bars(titles: Sequence[str], amount: Column, pairs: Sequence[tuple[str,
     axes.invert_yaxis()
     axes.margins(x=0.12, y=0.02)
     axes.grid(axis="x", color=theme.line)
-    axes.set_xlabel(title)
+    axes.set_xlabel(title.strip())
     more = f" (the first {MOST_BARS} of {len(pairs)})" if len(pairs) > MOST_BARS else ""
     axes.set_title(label(": ".join(dict.fromkeys(filter(None, reversed(titles)))) + more), fontsize=10, color=theme.ink)
     return axes.figure

@@ -181,12 +181,8 @@ def _max(values: Sequence[Any]) -> Any:
     return reduce(maximum, known) if known else (None if values else 0)
 
 
-def _is_empty(value: Any) -> bool:
-    return value is None or (isinstance(value, (str, tuple, list, Mapping)) and not value)
-
-
 def _first(values: Sequence[Any]) -> Any:
-    return next((value for value in values if not _is_empty(value)), "")
+    return next((value for value in values if value not in (None, "")), "")  # () is the shape of a number
 
 
 def _last(values: Sequence[Any]) -> Any:
@@ -409,20 +405,16 @@ PACKED = frozenset(("packed_linear",))
 """Operators with a weight that stores several values per element; the weight counts as a dense one."""
 
 
-def _logical_weights(call: Call) -> Mapping[int, Any]:
-    layer, found = call.layer, {}
-    for place, (name, tensor) in enumerate(layer.inputs.items()):
-        is_packed = layer.op in PACKED and name == "w"
-        if is_packed or tensor.role == "param":
-            key = call.storages[place] if place < len(call.storages) else -1 - place
-            found[key] = layer["x"].shape[-1] * layer.out.shape[-1] if is_packed else tensor.size
-    return found
-
-
 def _n_weights(ledger: Ledger, calls: Sequence[Call]) -> Any:
-    found: dict[int, Any] = {}
+    found: dict[Any, Any] = {}
     for call in calls:
-        found |= _logical_weights(call)
+        layer = call.layer
+        keys: Sequence[Any] = call.storages or call.inputs  # some frontends know no storages
+        for place, (name, tensor) in enumerate(layer.inputs.items()):
+            is_packed = layer.op in PACKED and name == "w"
+            if is_packed or tensor.role == "param":
+                key = keys[place] if place < len(keys) else (call.name, place)
+                found[key] = layer["x"].shape[-1] * layer.out.shape[-1] if is_packed else tensor.size
     return expanded_sum(found.values())
 
 

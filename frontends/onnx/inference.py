@@ -20,7 +20,7 @@ from costcore.plugins import modules_with
 from costcore.translate import Row, by_operator
 
 from .node import Inferred, Node, Operator, Rule, check_size
-from .schema import CONSTRAINTS, arguments_of_schemas, real_schema, schema_signature
+from .schema import CONSTRAINTS, arguments_of_schemas, schema_signature
 from .values import (
     DTYPES,
     MOST_FOLDED,
@@ -260,7 +260,7 @@ def infer_by_onnx(node: Node, dims: Dimensions) -> Sequence[Value]:
         if value.data is not None and all(isinstance(element, (int, float)) for element in value.data.flat):
             data[name] = helper.make_tensor(name, NUMBERS[value.dtype], value.data.shape, value.data.ravel().tolist())
     try:
-        found = shape_inference.infer_node_outputs(real_schema(node.schema), node.proto, types, data)
+        found = shape_inference.infer_node_outputs(node.schema, node.proto, types, data)
     except (checker.ValidationError, shape_inference.InferenceError, RuntimeError, TypeError, ValueError):
         return ()
     symbols = {name: d for d, name in names.items()}

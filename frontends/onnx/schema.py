@@ -96,17 +96,8 @@ class LazySchema:
     def __init__(self, name: str, version: int) -> None:
         self._name, self._version = name, version
 
-    def of_onnx(self) -> Any:
-        """Return the schema."""
-        return defs.get_schema(self._name, self._version, "")
-
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(self.of_onnx(), attribute)
-
-
-def real_schema(schema: Any) -> Any:
-    """Return a schema as onnx's own functions take it."""
-    return schema.of_onnx() if isinstance(schema, LazySchema) else schema
+        return getattr(defs.get_schema(self._name, self._version, ""), attribute)
 
 
 @cache

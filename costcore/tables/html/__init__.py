@@ -465,7 +465,8 @@ def _scale(values: Sequence[float], start: float, end: float) -> _Scale:
 def _ticks(scale: _Scale, is_binary: bool) -> list[float]:
     if scale.is_log:
         base, steps = (2.0, (1,)) if is_binary else (10.0, (1, 2, 5))
-        powers = range(floor(scale.low / log10(base)), ceil(scale.high / log10(base)) + 1)
+        lowest = 0 if is_binary else floor(scale.low / log10(base))  # there is no half of a byte
+        powers = range(lowest, ceil(scale.high / log10(base)) + 1)
         inside = [base**power * step for power in powers for step in steps]
         inside = [value for value in inside if scale.low <= log10(value) <= scale.high]
         if len(inside) > MOST_TICKS and not is_binary:

@@ -1,8 +1,9 @@
 import pytest
 import sympy
 
-from costcore import ComputationalCostHook, CostError, CostWarning, estimate
+from costcore import ComputationalCostHook, Cost, CostError, CostWarning, Layer, Report, Tensor, Trace, estimate
 from costcore.errors import UnknownOptionError
+from tests.core.traces import Call, CallCost, Run
 
 
 def test_a_model_is_passed_to_the_frontend_that_supports_it(toy):
@@ -64,6 +65,37 @@ def test_options_of_a_frontend_are_its_keyword_parameters_and_those_of_its_files
         estimate(toy.Model(), (1,), backwards=True)
     message = "unknown option 'backwards' for the toy frontend (expected extra, backward)"
     assert str(caught.value) == f"{message}. Did you mean 'backward'?"
+
+
+N, M = (sympy.Symbol(name, integer=True) for name in "nm")
+
+
+@pytest.mark.parametrize(
+    ("op", "of", "to", "values", "found"),
+    [
+        ("reshape", (N, 6), (3 * M, 2), {"n": 2, "m": 2}, (6, 2)),
+        ("reshape", (N, 6), (3 * M, 2), {"n": 2, "m": 1}, r"of the shape \(3, 2\) .* assumed to be as large"),
+        ("reshape", (N, 6), (3 * M, 2), {"n": 2}, (3 * M, 2)),
+        ("slice", (N, 4), (3, M), {"n": 3, "m": 4}, (3, 4)),
+        ("slice", (N, 4), (3, M), {"n": 2, "m": 4}, r"slice of the shape \(3, 4\) .* was assumed to contain it"),
+        ("slice", (N, 4), (3, M), {"m": 5}, r"slice of the shape \(3, 5\) .* was assumed to contain it"),
+        ("relu", (N - 2,), (N - 2,), {"n": 2}, (0,)),
+        ("relu", (N - 2,), (N - 2,), {"n": 1}, r"these values give the invalid shape \(-1,\)"),
+        ("relu", (12 / N,), (12 / N,), {"n": 3}, (4,)),
+        ("relu", (12 / N,), (12 / N,), {"n": 0}, "has no value for these sizes"),
+        ("relu", (12 / N,), (12 / N,), {"n": 5}, "has no value for these sizes"),
+        ("relu", (N, M), (N, M), {"n": "m*2", "m": 5}, (10, 5)),
+        ("relu", (N, M), (N, M), {"n": "m/2"}, "A text must be a sum or product of names"),
+    ],
+)
+def test_sizes_must_fit_what_was_assumed_of_them(op, of, to, values, found):
+    call = Call(Layer(op, {"x": Tensor(of)}, [Tensor(to)]), op, name="a")
+    report = Report(Trace((CallCost(call, Cost(0, 4, 4, {})),), Run()))
+    if isinstance(found, str):
+        with pytest.raises((CostError, TypeError), match=found):
+            report.subs(values)
+    else:
+        assert report.subs(values).trace.calls[0].layer.out.shape == found
 
 
 def test_symbols_of_any_name_are_substituted_by_a_mapping(toy):

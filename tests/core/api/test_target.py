@@ -18,9 +18,9 @@ NET = """
 import torch
 
 class Net(torch.nn.Module):
-    def __init__(self):
+    def __init__(self, width=4):
         super().__init__()
-        self.fc = torch.nn.Linear(3, 4)
+        self.fc = torch.nn.Linear(3, width)
 
     def forward(self, x):
         return self.fc(x)
@@ -37,6 +37,7 @@ def target(tmp_path):
 def test_estimate_takes_a_target(target):
     """Two rows of 3 inputs, each multiplied for 4 outputs: 24 MACs."""
     assert estimate(target, (2, 3)).total_report["macs"] == 2 * 3 * 4
+    assert estimate(f"{target}(width=5)", (2, 3)).total_report["macs"] == 2 * 3 * 5
 
 
 def test_studies_take_a_target(target):
@@ -57,10 +58,21 @@ def test_a_model_of_a_library_has_its_usual_inputs():
 
 @pytest.mark.parametrize(
     ("of", "message"),
-    [("missing.py:Net", r"missing\.py cannot be read"), ("torch:Nothing", "torch has no attribute 'Nothing'")],
+    [
+        ("missing.py:Net", r"missing\.py cannot be read"),
+        ("torch:Nothing", "torch has no attribute 'Nothing'"),
+        ("torch:nn(width=2)", "torch:nn is no function and takes no arguments"),
+        ("hf:bert(width=2)", "hf:bert is a model of a library and takes no arguments"),
+        ("net.py:make(2)", "expected arguments with literals, .* needs a name of its own"),
+        ("net.py:make(a=1,a=2)", "every argument needs a name of its own"),
+        ("net.py:make(a=1)(b=2)", "one pair of parentheses is expected"),
+        ("net.py:make(a=b)", "malformed node or string"),
+        (f"net.py:make(a={'1' * 10_000})", "10,002 characters are too many"),
+    ],
+    ids=lambda text: text[:30],
 )
 def test_a_target_without_a_model_is_an_error(of, message):
-    with pytest.raises(CostError, match=message):
+    with pytest.raises((CostError, ValueError), match=message):
         estimate(of, (2, 3))
 
 

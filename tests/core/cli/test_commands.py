@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import main
+from tests.core import html_reports
 from tests.core.given_costs import dense, net, relu
 
 ROOT = Path(__file__).parents[3]
@@ -407,3 +408,46 @@ def test_completion_without_argcomplete_says_how_to_install_it(capsys, monkeypat
     monkeypatch.setitem(sys.modules, "argcomplete", None)
     assert main(["completion", "bash"]) == 1
     assert "costcore completion needs argcomplete" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "end"),
+    [
+        ("fit step.json 4KiB --context 0", 0, "weights in float32, gradients in float32"),
+        ("fit step.json 2KiB --context 0", 1, "weights in float32, gradients in float32"),  # 2.75 KiB at the peak
+        ("fit step.json 24GB --train", 2, "step.json: --train cannot be used with a saved report"),
+        ("fit step.json 24GB --lora 8", 2, "step.json: --lora cannot be used with a saved report"),
+        ("memory step.json", 2, "'step.json' is a saved report, and its batch size is fixed. Pass the model."),
+        ("step.json --memory", 0, "kept for the backward pass: 512 B\na note"),
+        ("step.json --memory --allocator cuda", 0, "2 MiB reserved in 1 segment; workspace of kernels is not included"),
+        ("net.json --memory", 1, "Pass memory=True to estimate (PyTorch) or to ComputationalCostHook."),
+        ("net.json --no-fold", 2, "--no-fold requires --tree"),
+        ("net.json --mesh dp=2", 2, "net.json: --mesh cannot be used with a saved report"),
+        ("train net.json --tokens 1e6 --device h100", 1, "save the report of a training step (backward=True)"),
+        ("time net.json --device h100 --links tp=nvlink", 2, "Did you mean 'nvlink2'?"),
+        ("profile none.json", 1, "none.json cannot be read: No such file or directory"),
+        ("profile notes.txt", 1, "For a profile of ONNX Runtime, pass --model model.onnx"),
+        ("profile net.json --top 3", 2, "--top requires --by"),
+        ("calibrate --from-trace notes.txt --output c.toml", 1, "notes.txt is not a trace of torch.profiler"),
+        ("calibrate --from-trace notes.txt --output c.txt", 2, "--output must end with .toml (got 'c.txt')"),
+        ("devices l4 --device h100", 2, "--device cannot be combined with NAME"),
+        ("table net.json --scatter-color macs", 2, "--scatter-color requires --scatter"),
+        ("conformance model.py:broken", 1, "model.py:broken is not a mapping of names to functions (got function)"),
+        (
+            "model.py:small --calculator model.py:broken",
+            2,
+            "does not say its operator. Decorate it with @costcore.costs(…)",
+        ),
+        ("model.py:small --mesh dp=2", 2, "the processes, and how the model is distributed over them"),
+    ],
+)
+def test_the_last_words_and_the_exit_code_of_commands(model, tmp_path, monkeypatch, capsys, line, code, end):
+    monkeypatch.chdir(tmp_path)
+    html_reports.step().to_json("step.json")
+    net(dense("a"), framework="torch").to_json("net.json")
+    Path("notes.txt").write_text("x")
+    try:
+        assert main(line.split()) == code
+    except SystemExit as left:
+        assert left.code == code
+    assert "".join(capsys.readouterr()).endswith(f"{end}\n")

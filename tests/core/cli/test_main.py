@@ -6,12 +6,14 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
+from sympy import Symbol
 
 from costcore import Report, hookimpl, plugins
 from costcore.ir import Tensor
 from costcore.plugins import Command
 from tests.command_line import OWN, main
 from tests.core import html_reports
+from tests.core.given_costs import Step, dense, net
 
 MODEL = """
 from tests.core import toy_framework as _toy, toy_networks as _networks
@@ -298,6 +300,30 @@ def test_a_saved_report_is_shown_as_its_model_would_be(model, capsys, tmp_path):
         main([saved, "--input", "2x3"])
     assert left.value.code == 2
     assert f"{saved}: --input cannot be used with a saved report" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "end"),
+    [
+        ("", 0, "total,n + 16,n + 16\n"),
+        ("--no-fma-1flop", 0, "total,2*n + 32,n + 16\n"),
+        ("--dim n=5", 0, "total,21,21\n"),
+        ("--dim n=1k --unit none", 0, "total,1040,1040\n"),
+        ("--dim n=past+5", 0, "total,past + 21,past + 21\n"),
+        ("--dim m=5", 1, "saved.json: unknown symbolic dimension 'm' (expected n)\n"),
+        ("--dim n=5 --dim n=6", 2, "error: --dim 'n' is given twice\n"),
+        ("--dim n", 2, "error: --dim 'n' is invalid (expected NAME=N, such as batch=8, or NAME=past+new)\n"),
+    ],
+)
+def test_sizes_of_a_saved_report_get_values(tmp_path, capsys, options, code, end):
+    """16 multiply-adds, and n."""
+    n, path = Symbol("n", integer=True, positive=True), str(tmp_path / "saved.json")
+    net(dense("a"), Step("linear", "b", macs=n, fma=n)).to_json(path)
+    try:
+        assert main([path, "--columns", "name,flops,macs", "--format", "csv", *options.split()]) == code
+    except SystemExit as left:
+        assert left.code == code
+    assert "".join(capsys.readouterr()).endswith(end)
 
 
 def test_strict_is_exit_code_1_with_the_report(model, capsys):

@@ -286,6 +286,12 @@ EXPECTED = "(expected a torch.nn.Module, a torch.export.ExportedProgram, a chain
             {"conv.weight": Tensor((3, 3))},
             f"a state dict (1 tensors, 9 elements: conv.weight, …) is not a model. {LOAD}",
         ),
+        ({"state": {}, "param_groups": [], "step": 3}, f"the state of an optimizer is not a model. {LOAD}"),
+        (
+            {"epoch": 3, "net": {"w": Tensor((3, 3))}, "optimizer": {"state": {}, "param_groups": []}},
+            "a checkpoint ('net' is a state dict (1 tensors, 9 elements: w, …), 'optimizer' is the state of an "
+            f"optimizer) is not a model. {LOAD}",
+        ),
         ("net.safetensors", f"'net.safetensors' is a checkpoint, not a model. {LOAD}"),
         ("net.json", "'net.json' is not a model. If it is a saved report, read it with Report.from_json."),
         (".", "'.' is a directory, not a model. Pass a file"),

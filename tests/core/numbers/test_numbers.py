@@ -119,6 +119,9 @@ def test_helpers_agree_on_ints_and_symbols():
         assert minimum(n, 7).subs(n, value) == minimum(value, 7) == min(value, 7)
         assert maximum(n, 7).subs(n, value) == maximum(value, 7) == max(value, 7)
         assert ceil_div(n, 4).subs(n, value) == ceil_div(value, 4) == -(-value // 4)
+        assert ceil_div(40, n).subs(n, value) == -(-40 // value)
+        assert floor_div(n, m).subs({n: 40, m: value}) == 40 // value
+        assert floor_div(n, -3).subs(n, value) == value // -3
         assert ceil_log2(n).subs(n, value) == ceil_log2(value)
     assert [ceil_log2(v) for v in (0, 1, 2, 3, 4, 5, 8, 9, 1024, 1025)] == [0, 0, 1, 2, 2, 3, 3, 4, 10, 11]
 

@@ -1,8 +1,11 @@
+import csv
 import io
+from functools import partial
 
 import pytest
 
 from costcore import ComputationalCostHook, Cost, Layer, LayerColumns, Report, Tensor, Trace
+from tests.core import html_reports
 from tests.core.toy_networks import nested_report
 from tests.core.traces import Call, CallCost, Run
 
@@ -40,6 +43,19 @@ def test_flops_without_operation_classes_are_the_same_in_both_columns():
     layer = Layer("op", {"x": Tensor((2,))}, [Tensor((2,))])
     report = Report(Trace((CallCost(Call(layer, "Op", name="Op-1"), Cost(7, 8, 8, {})),), Run()))
     assert shown(report, columns=["madd", "flops_fma1"], unit=None) == "MAdd,Flops\n7,7\n7,7\n"
+
+
+def test_the_bytes_that_calls_send_follow_the_other_bytes_of_every_column_set():
+    sends, other = (html_reports.call(op, op, 8, 4, 4) for op in ("all_reduce", "relu"))
+    report = html_reports.report([sends._replace(cost=sends.cost._replace(mcomm=64)), other])
+    views = (report.show_report, report.show_summary_report, report.show_tree, report.show_layers)
+    for show in (*views, partial(report.show_by, "module")):
+        show(ost=(out := io.StringIO()), mode="csv", unit=None)
+        head, *rows = csv.reader(out.getvalue().splitlines())
+        place = head.index("MemR+W B") + 1
+        assert head[place] == "MemSent B" and sorted(row[place] for row in rows) == ["0", "64", "64"]
+    report.show_report(ost=(out := io.StringIO()), mode="csv", unit=None, columns=["name", "mrw"])
+    assert out.getvalue().splitlines()[0] == "Layer name,MemR+W B"
 
 
 def test_views_have_no_memory():

@@ -1,15 +1,17 @@
 """Quantities: values of calls, groups and the run, combined as each is; and those of plug-ins."""
 
+import csv
 import io
 from math import fsum, isclose
 
 import pytest
 from sympy import Symbol
 
-from costcore import CostError, check, compare, hookimpl, plugins, quantities, table
+from costcore import Cost, CostError, Layer, Report, Tensor, Trace, check, compare, hookimpl, plugins, quantities, table
 from tests.command_line import main
 from tests.core.given_costs import Step, dense, net, relu
 from tests.core.results import Column, Quantity, column_of, needed_options, quantity, registered
+from tests.core.traces import Call, CallCost, Run
 
 # macs 16 + 64; FLOPs 16 + 4 + 64 + 8; read 80 + 16 + 288 + 32; written 16 + 16 + 32 + 32; parameters 16 + 64
 MODEL = net(dense("body.0"), relu("body.1"), dense("head.fc", 8), relu("head.act", 8), framework="torch")
@@ -18,7 +20,7 @@ MODEL = net(dense("body.0"), relu("body.1"), dense("head.fc", 8), relu("head.act
 def shown(show, *keys, **options):
     out = io.StringIO()
     show(*keys, ost=out, mode="csv", unit=None, **options)
-    return [line.split(",") for line in out.getvalue().splitlines()]
+    return [*csv.reader(out.getvalue().splitlines())]
 
 
 @pytest.mark.parametrize("name", ["flops", "macs", "mread", "mwrite", "mrw", "fused_mrw", "n_layers", "memory", "madd"])
@@ -66,6 +68,63 @@ def test_values_that_a_run_does_not_have_say_what_is_needed():
         with pytest.raises(CostError, match=needs):
             quantity(name).total(MODEL.ledger)
     assert needed_options(["macs", "live_peak%", "flops@calflops"]) == {"memory": True, "record_api_calls": True}
+
+
+def test_text_of_a_group_is_that_of_its_calls():
+    """The first and the last shape, of a number too; what all calls have in common."""
+    number = Step("exp", "a", shape=())
+    report = net(number, dense("a"), dense("a", 8), relu("b", 8), number._replace(module="c"))
+    columns = ["input_shape", "output_shape", "op", "phase"]
+    assert shown(report.show_by, "module", columns=columns)[1:] == [
+        ["a", "()", "(1, 8)", "", "forward"],
+        ["b", "(1, 8)", "(1, 8)", "relu", "forward"],
+        ["c", "()", "()", "exp", "forward"],
+        ["total", "", "", "", ""],
+    ]
+
+
+@pytest.mark.parametrize("storages", [False, True])
+def test_weights_count_once_and_those_in_packed_elements_too(storages):
+    """A weight of int8 for two layers, one of float16, and 16 x 16 of four bits in 32 elements of int32."""
+    wide, x = Tensor((1, 16)), Tensor((1, 4))
+    calls = [
+        weighted("linear", "a", {"x": x, "w": Tensor((8, 4), "int8", "param")}, Tensor((1, 8)), (11, 1), (1,)),
+        weighted("linear", "b", {"x": x, "w": Tensor((8, 4), "int8", "param")}, Tensor((1, 8)), (12, 1), (1,)),
+        weighted("linear", "c", {"x": x, "w": Tensor((2, 4), "float16", "param")}, Tensor((1, 2)), (12, 2), (2,)),
+        weighted("packed_linear", "d", {"x": wide, "w": Tensor((16, 2), "int32", "param")}, wide, (13, 3), ()),
+    ]
+    if storages:
+        calls = [each._replace(call=each.call._replace(storages=(*each.call.inputs, 99))) for each in calls]
+    report = Report(Trace(tuple(calls), Run(parameters={1: 32, 2: 8})))
+    rows = shown(report.show_by, "module", columns=["n_params", "n_weights", "weight_bytes"])[1:]
+    assert [[row[0], *map(int, row[1:])] for row in rows] == [
+        ["a", 32, 32, 32],
+        ["b", 32, 32, 32],
+        ["c", 8, 8, 16],
+        ["d", 0, 256, 128],
+        ["total", 40, 296, 176],
+    ]
+
+
+def weighted(op, module, inputs, output, values, parameters):
+    call = Call(Layer(op, inputs, [output]), op, module=module, inputs=values, parameters=parameters, name=module)
+    return CallCost(call, Cost(0, 4, 4, {}))
+
+
+def test_measured_time_and_operations_of_groups():
+    """A multiply-add is two FLOPs of a rate: 36 / 0.75 s, 4 / 0.125 s, 40 / 0.875 s. What has no cost is left out."""
+    unknown = Step("nobody_knows", "b", known=False, seconds=0.0625)
+    report = net(dense("a", seconds=0.25), relu("a", seconds=0.5), relu("b", seconds=0.125), unknown)
+    rows = shown(report.show_by, "module", columns=["seconds", "seconds%", "operations", "achieved_flops"])
+    assert rows[1:4] == [
+        ["a", "750.0", "85.714%", "fma=16, add=4", "48"],
+        ["b", "125.0", "14.286%", "add=4", "32"],
+        ["total", "875.0", "100.0%", "fma=16, add=8", "46"],
+    ]
+    report.show_report(columns=["name", "achieved_flops"], ost=(out := io.StringIO()), mode="md")
+    assert "measured time: 62.5 ms of calls without a cost are left out" in out.getvalue()
+    (violation,) = check(report, {"total": {"seconds": "800 ms"}})
+    assert (violation.value, violation.limit) == (875_000_000, 800_000_000)  # nanoseconds
 
 
 @pytest.mark.parametrize(

@@ -280,6 +280,7 @@ def test_latex_aligns_numbers_and_indents_a_tree():
         r"\bottomrule",
         r"\end{tabular}",
     ]
+    assert to_latex(LATEX._replace(rows=LATEX.rows[:1])).count(r"\midrule") == 1
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="LaTeX is not installed")

@@ -15,6 +15,7 @@ import sympy
 
 from tests.core.results import Column, Content, Figure, Formatted, Result, Table
 from tests.core.tables.overview.test_overview import Elements
+from tests.frameworks import optional
 
 EXACT = 2**70 + 1
 HOSTILE = "<script>alert(1)</script>"
@@ -155,6 +156,17 @@ def test_a_share_is_rounded_to_the_digits_of_tables():
     assert Busy().to_dict()["figures"]["share"]["value"] == 100 / 3
 
 
+def test_a_page_has_large_counts_in_short():
+    class Many(Result):
+        def _content(self):
+            return Content(
+                "Many", [Figure("a", "A", 99_999_999, "count"), Figure("b", "B", 100_000_000, "count", "all")]
+            )
+
+    cards = re.findall(r"<dd[^>]*>([^<]*)</dd>", Many().to_html())
+    assert cards == ["99,999,999", "100 M", "100,000,000, all"]
+
+
 def test_others_can_be_more_than_sums():
     table = Table("Fruit", COLUMNS, ROWS, others=lambda rows: {"fruit": f"{len(rows)} more", "size": 0})
     assert table.top(3).rows[-1] == {"fruit": "1 more", "size": 0}
@@ -204,8 +216,45 @@ def test_a_result_without_a_picture_of_its_own_has_bars():
     rows = [{"fruit": "fig", "size": 2048, "n": 1}, {"fruit": "plum", "size": 1024, "n": None}]
     picture = Table("Fruit", COLUMNS, rows).plot()
     assert [*picture] == [("fig", 2048), ("plum", 1024)] and picture.columns == ("name", "size")
+    words = [Column(name, name) for name in "abcd"]
+    assert [*Table("Words", [*words, COLUMNS[1]], [{**dict(zip("abcd", "wxyz", strict=True)), "size": 3}]).plot()] == [
+        ("w, x, y", 3)
+    ]
     with pytest.raises(ValueError, match="unknown suffix"):
         Table("Fruit", COLUMNS, rows).plot(target="fruit.gif")
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "widths", "axis"),
+    [
+        ("duration", (0.002, 0.0005), [2, 0.5], "Amount (ms)"),
+        ("seconds", (0.002, 0.0005), [2, 0.5], "Amount (ms)"),
+        ("bytes", (3 * 2**20, 2**20), [3, 1], "Amount (MiB)"),
+        ("flops", (5 * 10**9, 10**9), [5, 1], "GAmount"),
+        ("count", (2_000_000, 1000), [2, 0.001], "Amount (M)"),
+        ("ratio", (0.5, 0.25), [0.5, 0.25], "Amount"),
+        ("percent", (50.0, 12.5), [50, 12.5], "Amount (%)"),
+    ],
+)
+def test_bars_of_rows_or_of_figures_have_the_unit_of_the_largest(kind, values, widths, axis):
+    """Of the figures, those of the most frequent kind are bars."""
+    optional("matplotlib")
+
+    class Figures(Result):
+        def _content(self):
+            others = "bytes" if kind != "bytes" else "count"
+            alike = [Figure(name, name, value, kind) for name, value in zip("ab", values, strict=True)]
+            return Content("Figures", [Figure("other", "Other", 7, others), *alike])
+
+    rows = [{"n": name, "v": value} for name, value in zip("ab", values, strict=True)]
+    for result, title in (
+        (Table("Rows", [Column("n", "Name"), Column("v", "Amount", kind)], rows), axis),
+        (Figures(), axis.replace("Amount", "").strip()),
+    ):
+        picture = result.plot()
+        (axes,) = picture.figure().axes
+        assert [*picture] == [*zip("ab", values, strict=True)]
+        assert [bar.get_width() for bar in axes.patches] == widths and axes.get_xlabel() == title
 
 
 def test_every_forge_renders_its_markdown():

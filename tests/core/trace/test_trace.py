@@ -189,11 +189,25 @@ def test_a_value_has_no_names_and_no_shapes():
     assert NamedInputs(inputs).at({"batch": 2}) == {**inputs, "x": (2, 3)}
 
 
-def test_the_arguments_of_a_value_read_back():
-    inputs = {"x": (1, 16), "steps": Value([999, 500, 1]), "meta": Value({"size": [2, 3]})}
-    written = input_arguments(inputs)
-    assert written == '--input x=1x16 --input steps:=[999,500,1] --input meta:={"size":[2,3]}'
-    assert parse_inputs([text for text in written.split() if text != "--input"]) == inputs
+@pytest.mark.parametrize(
+    ("inputs", "written"),
+    [
+        ((1, 3), "--input 1x3"),
+        ((), "--input scalar"),
+        (Tensor((2,), "int64"), "--input 2:int64"),
+        (((1, 3), Tensor((), "bool")), "--input 1x3 --input scalar:bool"),
+        (
+            {"x": (1, 16), "steps": Value([999, 500, 1]), "meta": Value({"size": [2, 3]})},
+            '--input x=1x16 --input steps:=[999,500,1] --input meta:={"size":[2,3]}',
+        ),
+        (["a.png"], "['a.png']"),
+        ({"x": (1, 16), "image": "a.png"}, "{'x': (1, 16), 'image': 'a.png'}"),
+    ],
+)
+def test_the_arguments_of_a_value_read_back(inputs, written):
+    assert input_arguments(inputs) == written
+    if written.startswith("--input"):
+        assert parse_inputs([text for text in written.split() if text != "--input"]) == inputs
 
 
 METHODS = (

@@ -13,7 +13,7 @@ import pytest
 import sympy
 
 from tests.core import html_reports
-from tests.core.given_costs import dense, net
+from tests.core.given_costs import dense, net, relu
 from tests.core.html_reports import page_data
 from tests.core.traces import Assumption, Rank, Uncounted
 
@@ -303,6 +303,22 @@ def test_calls_with_equal_layers_share_one_row():
     calls = [html_reports.call("relu", f"layer{i}", 8, 4, 4) for i in range(100)]
     data = page_data(html_reports.report(calls))
     assert (len(data["layers"]["rows"]), len(data["calls"]["rows"])) == (1, 100)
+
+
+def test_more_quantities_are_columns_of_modules_and_calls_and_those_that_add_up_of_operators():
+    """Four additions in half a second are 8 FLOP/s; the product was not measured."""
+    report = net(dense("a"), relu("b", seconds=0.5), framework="torch")
+    page = report.to_html(columns=["flops@fvcore", "input_shape", "achieved_flops"])
+    data = json.loads(re.findall(r"<script[^>]*>(.*?)</script>", page, re.DOTALL)[0])
+    assert [(each["key"], each["kind"], each["adds"]) for each in data["added"]] == [
+        ("flops@fvcore", "flops", True),
+        ("input_shape", "text", False),
+        ("achieved_flops", "flops", False),
+    ]
+    values = {name: [row[-3:] for row in data[name]["rows"]] for name in ("nodes", "calls")}
+    of_calls = [["16", "(1, 4)", None], ["0", "(1, 4)", "8"]]
+    assert values == {"nodes": [["16", "(1, 4)", "8"], *of_calls], "calls": of_calls}
+    assert [(row[0], row[-1]) for row in data["operators"]["rows"]] == [("linear", "16"), ("relu", "0")]
 
 
 def test_measured_time_is_shown_if_it_was_measured():

@@ -17,7 +17,10 @@ from costcore.tables.html import Axis, Part, Point, Span, filled, scatter, timel
 from costcore.text.amounts import short, significant
 from tests.core import html_reports
 from tests.core.analyses.measured.runs import linear, profiled, trace_of
-from tests.core.given_costs import dense, net
+from tests.core.given_costs import Step, dense, net
+from tests.core.results import Axis as PictureAxis
+from tests.core.results import Column, draw
+from tests.frameworks import optional
 
 LAYERS = [dense(f"layer{i}", 8) for i in range(12)]
 GIB = 2**30
@@ -95,16 +98,67 @@ def test_the_parts_of_a_fit_are_its_needs():
 ZEROS = {"others": 0, "workspace": 0, "context": 0}
 
 
-def test_a_linear_axis_has_round_ticks_within_its_points():
-    """100 to 200 and 6 % on both sides: 94 to 206, in at most six steps of 20."""
-    points = [Point(x, 1.0 + x / 1000, str(x), x == 100) for x in (100, 150, 200)]
-    picture = scatter(points, Axis("Rank", "count"), Axis("time", "ratio"))
-    ticks = re.findall(r"dy='16' text-anchor='middle'>([^<]*)<", picture)
-    assert ticks == ["100", "120", "140", "160", "180", "200"]
-    names = re.findall(r"<text class='label' x='([\d.]+)%'[^>]*text-anchor='(\w+)'>(\w+)</text>", picture)
-    (first, anchor, name), *_ = sorted(names, key=lambda each: int(each[2]))
-    dots = sorted(float(x) for x in re.findall(r"<circle[^>]* cx='([\d.]+)%'", picture))
-    assert (anchor, name) == ("start", "100") and 0 < float(first) - dots[0] < 2  # right of its point
+@pytest.mark.parametrize(
+    ("lowest", "highest", "of_macs", "of_bytes"),
+    [
+        (100, 200, "100, 120, 140, 160, 180, 200", "100 B, 120 B, 140 B, 160 B, 180 B, 200 B"),
+        (0, 50, "0, 10, 20, 30, 40, 50", "0 B, 10 B, 20 B, 30 B, 40 B, 50 B"),
+        (7, 7, "0, 5, 10", "0 B, 5 B, 10 B"),  # 0 to 14
+        (2**30, 2**31, "1.5 G, 2 G", "1 GiB, 1.2 GiB, 1.4 GiB, 1.6 GiB, 1.8 GiB, 2 GiB"),
+        (1, 10, "1, 2, 5, 10", "1 B, 2 B, 4 B, 8 B"),
+        (1, 1000, "1, 10, 100, 1 K", "1 B, 4 B, 16 B, 64 B, 256 B, 1 KiB"),  # 10 and 11 are too many
+        (1, 10**9, "1, 100, 10 K, 1 M, 100 M", "1 B, 16 B, 256 B, 4 KiB, 64 KiB, 1 MiB, 16 MiB, 256 MiB"),  # 10 and 32
+    ],
+)
+def test_an_axis_has_few_round_ticks(lowest, highest, of_macs, of_bytes):
+    """Within the points, and 6 % of their range on both sides, if they are not below zero."""
+    points = [(str(n), net(Step("linear", macs=n, mread=n))) for n in (lowest, highest)]
+    page = table(points, columns=["macs", "mread"]).pareto("macs", "mread").to_html()
+    assert ", ".join(re.findall(r"dy='16' text-anchor='middle'>([^<]*)<", page)) == of_macs
+    assert ", ".join(re.findall(r"dy='4' text-anchor='end'>([^<]*)<", page)) == of_bytes
+    assert (" cx='0%' " in page) == (lowest == 0)
+
+
+@pytest.mark.parametrize(
+    ("points", "on_page", "in_picture"),
+    [
+        ({"o": (0, 0), "n": (10, 9)}, "o above right, n above right", "o above right, n above right"),
+        # The second name meets the first, and none fits beyond the right edge.
+        (
+            {"o": (0, 0), "b" * 20: (10, 5), "d" * 20: (10, 5.3), "t" * 20: (10, 10)},
+            "o above right, b above left, d below left, t above left",
+            "o above right, b above left, t above left",
+        ),
+        # The right of the first point is taken by the second.
+        (
+            {"a" * 10: (0, 5), "c" * 10: (0.5, 5), "b" * 20: (10, 5)},
+            "c above right, b above left",
+            "a above right, c below right, b above left",
+        ),
+        (
+            {"l" * 5: (5, 5), "u" * 5: (5, 5.4), "o": (0, 0), "p": (10, 10)},
+            *["l above right, u above left, o above right, p above right"] * 2,
+        ),
+        ({f"{n:c}": (n, n * n) for n in range(65, 86)}, *["A above right, U above right"] * 2),  # the front of 21
+    ],
+    ids=["free", "edge", "row", "stack", "many"],
+)
+def test_names_are_beside_their_points_where_nothing_is(points, on_page, in_picture):
+    best = [0, len(points) - 1] if len(points) > 20 else []
+    drawn = [Point(*place, name, i in best) for i, (name, place) in enumerate(points.items())]
+    page = scatter(drawn, Axis("X", "count"), Axis("Y", "ratio"))
+    dots = re.findall(r"<circle class='[\w-]+' cx='[\d.]+%' cy='([\d.]+)%' r='\d'><title>(\w+)", page)
+    ys = {name: float(y) for y, name in dots}
+    found = re.findall(r"<text class='label' x='[\d.]+%' y='([\d.]+)%' dy='4' text-anchor='(\w+)'>(\w+)", page)
+    sides = {"start": "right", "end": "left"}
+    places = [f"{n[0]} {'above' if float(y) < ys[n] else 'below'} {sides[anchor]}" for y, anchor, n in found]
+    assert ", ".join(places) == on_page
+    optional("matplotlib")
+    x, y = (PictureAxis(Column(*"xy"), [place[i] for place in points.values()]) for i in range(2))
+    texts = draw(x, y, names=[*points], best=best).axes[0].texts
+    places = [(each.get_text()[0], *("above" if each.xyann[1] > 0 else "below", each.xyann[0] > 0)) for each in texts]
+    assert ", ".join(f"{name} {high} {'right' if right else 'left'}" for name, high, right in places) == in_picture
+    assert all(each.get_ha() == ("left" if each.xyann[0] > 0 else "right") for each in texts)
 
 
 def test_a_scatter_has_logarithmic_axes_and_its_front():
@@ -137,6 +191,14 @@ def test_a_timeline_has_a_lane_per_group_and_spans_in_proportion():
     assert rectangles(picture) == [("value", "0", "25"), ("saved", "25", "75")]
     page = RESULTS["measured"]().to_html()
     assert "Timeline by operator" in page and page.count("<rect class='value'") == 2 + 1  # and one of the keys
+    assert re.findall(r"<svg class='share'.*?([\d.]+%)</span>", page) == ["100.0%"] * 2  # of the time, not of the bound
+
+
+def test_amounts_other_than_zero_have_exact_tooltips_in_tables_of_at_most_100_rows():
+    for n, tooltips in ((100, [f"{1000 + i:,}" for i in range(1, 100)]), (101, [])):
+        models = [(f"m{i}", net(Step("linear", macs=i and 1000 + i))) for i in range(n)]
+        page = table(models, columns=["macs"]).to_html()
+        assert re.findall(r"<td class='n' title='([^']*)'", page) == tooltips
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 import sympy
 
-from costcore import CostError
+from costcore import CostError, fit
 from tests.command_line import main
 from tests.core import html_reports
 from tests.core.analyses.timing.toy_device import TOY
@@ -115,6 +115,11 @@ def test_intensity_has_a_dot_per_call_with_flops_and_bytes():
     (axes,) = picture.figure().axes
     assert axes.collections[0].get_offsets().tolist() == [[16, 200], [16, 100], [8, 100]]
     assert [text.get_text() for text in axes.texts] == ["10"]  # FLOPs per byte; the dots have 6.25 and 12.5
+    (low, high), ticks = axes.get_xlim(), axes.xaxis.get_major_formatter()
+    shown = [ticks(value, None) for value in axes.get_xticks() if low <= value <= high]
+    assert shown == ["8 B", "16 B"]
+    alike = html_reports.report([html_reports.call("mul", f"m{i}", 200, 8, 8) for i in range(3)])
+    assert "×3" in texts(alike.plot("intensity")._repr_svg_())
 
 
 def test_many_calls_are_a_small_file():
@@ -136,6 +141,18 @@ def test_memory_is_stacked_by_kind():
     tops = [max(point[1] for path in area.get_paths() for point in path.vertices) for area in axes.collections]
     assert tops[-1] == 2816 / 1024  # KiB
     assert {"parameter", "gradient", "saved", "temporary", "peak"} <= set(texts(picture._repr_svg_()))
+
+
+def test_what_fills_a_memory_is_stacked_up_to_its_limit():
+    """2,816 of 4,096 bytes at the peak, beside a limit."""
+    optional("matplotlib")
+    picture = fit(html_reports.step(), None, "4 KiB", context=0).plot()
+    parts = {"parameter": 1024, "gradient": 1024, "saved": 512, "temporary": 256}
+    assert picture == [("memory", kind, nbytes) for kind, nbytes in parts.items()]
+    (axes,) = picture.figure().axes
+    assert [(bar.get_x(), bar.get_width()) for bar in axes.patches] == [(0, 1), (1, 1), (2, 0.5), (2.5, 0.25)]
+    assert [[*line.get_xdata()] for line in axes.lines] == [[4, 4]] and axes.get_xlabel() == "Memory (KiB)"
+    assert {"memory", "limit", *parts} <= set(texts(picture._repr_svg_()))
 
 
 def test_a_roofline_has_dots_and_roofs():

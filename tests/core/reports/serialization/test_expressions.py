@@ -208,6 +208,36 @@ def test_a_hostile_expression_is_read_and_shown_or_refused_in_seconds(amount):
     assert seconds_of(size_file(amount)) < SECONDS
 
 
+def share(divisor: int) -> list[Any]:
+    return ["mul", ["ratio", 1, divisor], "n"]
+
+
+@pytest.mark.parametrize(
+    ("within", "beyond", "problem"),
+    [
+        (*(nested(n, lambda x: ["add", "n", ["mul", 2, x]]) for n in (80, 81)), "more than 160 levels"),
+        (*(nested(n, lambda x: ["floor", ["mul", ["ratio", 1, 2], x]]) for n in (40, 41)), "more than 40 functions"),
+        (*(["add", *["n"] * n] for n in (4095, 4096)), "more than 4096 parts"),
+        (["pow", "n", 2048], ["pow", "n", 2049], "more than 2048 factors"),
+        (share(3**646), share(3**647), "more than 1024 bits in its denominators"),  # 1024 and 1026 bits
+        # 2^k has k + 1 bits, a sum of two terms 2 more, and the symbol counts as 7.
+        (*(["floor", ["pow", ["add", 2**k, "n"], -1]] for k in (4086, 4087)), "more than 4096 bits in its divisors"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_an_expression_has_limits(within, beyond, problem):
+    read(json.dumps(size_file(within, shape=[3])))
+    with pytest.raises(CostError, match=problem):
+        read(json.dumps(size_file(beyond, shape=[3])))
+
+
+def test_amounts_have_a_common_denominator_of_limited_size():
+    near, far = (size_file(share(2**600), shape=[3], mread=share(divisor)) for divisor in (2**700, 3**400))
+    read(json.dumps(near))
+    with pytest.raises(CostError, match="too many different denominators"):
+        read(json.dumps(far))
+
+
 def test_amounts_that_are_small_one_by_one_can_be_printed_together():
     for data in (size_file(HUGE, shape=[HUGE] * 9), size_file(HUGE, shape=[["mul", HUGE, "n"]] * 3)):
         with pytest.raises(CostError, match="is not a shape: it is too large"):

@@ -94,6 +94,7 @@ MALFORMED = {
         "expected an object with one key of expr, float",
     ),
     "an invalid float": (set_in(["layers", 0, "attrs"], {"a": {"float": "9"}}), "is not a valid float"),
+    "an invalid complex number": (set_in(["layers", 0, "attrs"], {"a": {"complex": []}}), "is not a valid complex"),
     "a symbol with contradictory assumptions": (
         lambda data: {
             **set_in(["costs", 0, "macs"], "k")(data),

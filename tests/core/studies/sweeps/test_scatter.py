@@ -40,6 +40,7 @@ def test_the_front_is_a_line_and_names_do_not_overlap(tmp_path):
         "nets",
         "Depth",
     ]
+    assert axes.xaxis.get_major_formatter()(2000, None) == "2 K" and axes.xaxis.get_minor_formatter()(2000, None) == ""
     (line,) = axes.lines
     assert [[*each] for each in line.get_xydata()] == [[1, 9], [2, 3], [100, 2]]
     drawn.draw_without_rendering()

@@ -100,6 +100,22 @@ def test_ten_thousand_calls_are_a_bounded_overview():
     assert "others" in html and "modules below level" in html
 
 
+@pytest.mark.parametrize(
+    ("sizes", "is_whole", "n_open"),
+    [
+        ([22] * 13, True, 1),  # with the model 1 + 13 + 286 = 300 modules
+        ([22] * 12 + [23], False, 1),
+        ([5] * 4, True, 1 + 4),  # 25 rows are open at first
+        ([5] * 3 + [6], True, 1),
+    ],
+)
+def test_a_notebook_shows_300_modules_and_opens_25_rows(sizes, is_whole, n_open):
+    calls = [(f"g{i}.l{j}", 100 * i + j + 1) for i, n in enumerate(sizes) for j in range(n)]
+    html = html_reports.report(html_reports.call("mul", module, flops, 8, 8) for module, flops in calls)._repr_html_()
+    assert ("modules below level 1 are part of their sums" not in html) == is_whole
+    assert html.partition("costcore-tree'>")[2].count("<details open") == n_open
+
+
 def test_a_very_deep_model_is_a_bounded_overview():
     path = ".".join("m" for _ in range(2000))
     found = Elements(html_reports.report([html_reports.call("mul", path, 8, 4, 4)])._repr_html_())
