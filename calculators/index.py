@@ -359,6 +359,7 @@ MODULES = {
     "isnan": ".elementwise",
     "isneginf": ".elementwise",
     "isposinf": ".elementwise",
+    "istft": ".signal",
     "kl_div": ".loss",
     "kl_div_backward": ".loss",
     "kl_div_with_logits": ".loss",

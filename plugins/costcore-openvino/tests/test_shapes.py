@@ -233,6 +233,10 @@ SHAPES = [
     ("IRDFT", [given(None, 9, 2), stored(1, 0), stored(-1, 7)], {}, [(7, 9)]),
     ("STFT", [given(None, 20), given(8), scalar(8), scalar(3)], {}, [(6, 5, 5, 2)]),
     ("STFT", [given(3, 18), given(8), scalar(8), scalar(2)], {"transpose_frames": "true"}, [(3, 5, 6, 2)]),
+    # 5 steps of 3 from the first frame of 6 to the last, and the 8 of a frame
+    ("ISTFT", [given(None, 5, 6, 2), given(8), scalar(8), scalar(3)], {"center": "false"}, [(6, 23)]),
+    ("ISTFT", [given(3, 5, None, 2), given(8), scalar(8), scalar(3)], {"center": "true"}, [(3, 15)]),
+    ("ISTFT", [given(5, None, 2), given(8), scalar(8), scalar(3), stored(17)], {"center": "true"}, [(17,)]),
     ("CTCGreedyDecoder", [given(7, None, 5), given(7, None)], {}, [(6, 7, 1, 1)]),
     ("CTCGreedyDecoderSeqLen", [given(None, 7, 5), index(None)], {}, [(6, 7), (6,)]),
     ("CTCLoss", [given(None, 7, 5), index(6), index(6, 7), index(6), scalar(4)], {}, [(6,)]),
@@ -240,6 +244,12 @@ SHAPES = [
     ("EmbeddingBagPackedSum", [weight(9, 4), LISTED], {}, [(6, 4)]),
     ("EmbeddingSegmentsSum", [weight(9, 4), index(None), index(6), scalar(3)], {}, [(3, 4)]),
     ("SegmentMax", [given(None, 4), index(6)], {}, [(6, 4)]),
+    ("Unique", [given(3, None)], {}, [(6,), (6,), (18,), (6,)]),
+    ("Unique", [given(3, None, 5), scalar(-3)], {}, [(6, 6, 5), (6,), (3,), (6,)]),
+    ("NMSRotated", [given(2, None, 5), given(2, 3, None), *map(scalar, (4, 1, 1))], {}, [(6, 3), (6, 3), (1,)]),
+    ("SparseFillEmptyRows", [given(None), stored(4, 7), index(None, 2), given(1)], {}, [(6, 2), (6,), (4,)]),
+    ("StringTensorUnpack", [given(3, None)], {}, [(3, 6), (3, 6), (6,)]),
+    ("StringTensorPack", [index(3, None), index(3, None), given(9, dtype="U8")], {}, [(3, 6)]),
     ("SegmentMax", [given(None, 4), index(6), scalar(3)], {}, [(3, 4)]),
     ("Bucketize", [X, given(4)], {"output_type": "i64"}, [(6, 3, 8, 9)]),
     ("SearchSorted", [given(None, 4), given(None, 5)], {}, [(6, 5)]),
@@ -510,6 +520,19 @@ COSTS = [
     ),
     # the size of a frame is not there: that of the window
     ("STFT", [given(2, 20), given(8), *[L("Const", (), (), "I64")] * 2], {}, (2, 4, 5, 2), 8 * (8 + 8 * 3 * 5), 192),
+    # 2 x 4 frames of 8 points: half a transform of 3 stages, 1 / n, and a product that is added to the signal; a square
+    # of each of 8 points of the window, which 4 frames add; 17 quotients
+    *(
+        (
+            "ISTFT",
+            [given(2, 5, 4, 2), given(8), length, scalar(3)],
+            {"center": "false"},
+            (2, 17),
+            480 + 64 + 64 + 8 + 32 + 34,
+            352,
+        )
+        for length in (scalar(8), L("Const", (), (), "I64"))
+    ),
     # a sample of a bin: 3 mul, 6 add, 1 div of their number; 3 x 2 or 2 x 3 samples; 1 add or cmp joins two
     ("ROIPooling", [IMAGE, REGIONS], {"method": "bilinear"}, (2, 3, 2, 2), BINS * 10, 4 * (48 + 10)),
     ("PSROIPooling", [given(1, 8, 4, 4), REGIONS], {**AVERAGE, "mode": "average"}, (2, 2, 2, 2), 16 * 4, 4 * 138),
