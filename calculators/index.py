@@ -733,6 +733,7 @@ MODULES = {
     "string_select": ".text",
     "string_split": ".text",
     "sub": ".elementwise",
+    "subtract_mean": ".normalization",
     "summed_gru_gates": ".recurrent",
     "summed_gru_gates_backward": ".recurrent",
     "summed_lstm_gates": ".recurrent",

@@ -44,7 +44,6 @@ PLAIN = {
     231: "mul",
     260: "maximum",
     261: "minimum",
-    165: "mvn",
     240: "add",
     600: "identity",
     660: "clip",
@@ -66,7 +65,6 @@ PLAIN = {
     775: "acosh",
     780: "atanh",
     790: "erf",
-    795: "gelu",
     815: "equal",
     820: "not_equal",
     825: "less",
@@ -88,7 +86,6 @@ PLAIN = {
     905: "sub",
     950: "softmax",
     960: "reverse",
-    965: "reverse_sequence",
     1065: "shape",
     1080: "fill_like",
     1135: "reshape_like",
@@ -153,7 +150,7 @@ def network_block(model: Model) -> Block:
     inputs = []
     for name, feature in model.features.items():
         is_open, shape = feature.is_open, feature.shape
-        if not is_exact and not feature.is_image and len(shape) in (1, 3):
+        if not is_exact and len(shape) in (1, 3):  # images have four axes
             is_open, shape = (False, *is_open), (1, *shape)
         sizes = tuple(None if free else size for free, size in zip(is_open, shape, strict=True))
         inputs.append((name, TypeInfo(sizes, "float32")))
@@ -179,13 +176,12 @@ def _operations(layer: Message) -> list[Operation]:
             key: [value] for key, value in zip("xy", inputs, strict=False)
         }
         if len(inputs) == 1 and (field in (230, 231) or field in COMPARISONS):
-            alpha = parameters.floats(1 if field < 825 else 2)
-            operands |= {"y": [_constant(alpha[:1] or [0.0], shape=())]}
+            operands |= {"y": [_constant([0.0], shape=())]}
         if field in (660, 1460):
             bounds = (("alpha", 1), ("beta", 2))
             operands |= {key: [_constant(parameters.floats(number)[:1] or [0.0])] for key, number in bounds}
         if field == 180:
-            operands |= {"size": [_constant([parameters.integer(3, 1)], "int32")]}
+            operands |= {"size": [_constant([parameters.integer(3)], "int32")]}
         axis = parameters.integer(1) if field in (950, 1455, 1461) else -3
         if field in (175, 950, 1455, 1461):
             operands |= {"axis": [_constant([axis], "int32")]}
@@ -222,15 +218,13 @@ def _in_turn(name: str, steps: Sequence[tuple[str, Operands]], outputs: Sequence
 def _shifted(p: Message) -> list[tuple[str, Operands]]:
     """Return what a layer ``unary`` does first, ``scale * x + shift``; nothing by default."""
     scale, shift = (p.floats(5) or [0.0])[0] or 1.0, (p.floats(4) or [0.0])[0]
-    return [("linear_activation", {"alpha": [_constant([scale])], "beta": [_constant([shift])]})] * (
-        (scale, shift) != (1.0, 0.0)
-    )
+    return [] if (scale, shift) == (1.0, 0.0) else [("linear_activation", {})]
 
 
 def _biased(field: int, p: Message, inputs: Sequence[str]) -> list[tuple[str, Operands]]:
     """Return the addition of a bias that the operation of a layer does not have."""
     if field == 245 and p.integer(3):
-        shape, bias = p.integers(4) or p.integers(1), p.one(5)
+        shape, bias = p.integers(4), p.one(5)
     elif field == 1045 and len(inputs) == 1 and p.integer(7):
         shape, bias = [p.integer(6)], p.one(9)
     elif (field == 150 and p.integer(10)) or (field == 1040 and p.integer(3)):
@@ -256,8 +250,8 @@ def _weight(weights: Message, *shape: int) -> list[str | GraphValue]:
     """Return a weight, of the type in which it is stored."""
     dtype = next((name for number, name in WEIGHTS.items() if weights.size(number)), "float32")
     if weights.has(40):
-        bits = weights.one(40).integer(1, 8)
-        dtype = f"uint{bits}" if bits in (1, 2, 3, 4, 6, 8) else "uint8"
+        bits = weights.one(40).integer(1)
+        dtype = f"uint{bits}" if bits in (1, 2, 3, 4, 6) else "uint8"
     if min(shape, default=0) < 0:
         raise ValueError(f"a weight has the shape {shape}")
     return [GraphValue(shape, dtype, is_stored=True)]
@@ -277,7 +271,7 @@ def _pair(p: Message, number: int, default: int = 1) -> list[str | GraphValue]:
 
 def _convolution(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    kernel, groups = p.integers(20) or [3, 3], p.integer(10, 1) or 1
+    kernel, groups = p.integers(20) or [3, 3], p.integer(10) or 1
     outputs, inner = p.integer(1), p.integer(2)
     is_transposed = bool(p.integer(60))
     shape = (inner, outputs // groups, *kernel) if is_transposed else (outputs, inner, *kernel)
@@ -286,7 +280,7 @@ def _convolution(layer: Layer) -> tuple[str, Operands]:
         "weight": layer.inputs[1:2] or _weight(p.one(90), *shape),  # a second operand is the weight
         "groups": _integers(groups),
         "strides": _pair(p, 30),
-        "dilations": _pair(p, 40),
+        **({} if is_transposed else {"dilations": _pair(p, 40)}),
         **_windows(p, 50, 51),
     }
     if p.integer(70):
@@ -315,12 +309,12 @@ def _pooling(layer: Layer) -> tuple[str, Operands]:
 def _inner_product(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
     operands = {"x": layer.inputs[:1], "weight": _weight(p.one(20), p.integer(2), p.integer(1))}
-    return "linear", {**operands, **({"bias": _weight(p.one(21), p.integer(2))} if p.integer(10) else {})}
+    return "old_linear", {**operands, **({"bias": _weight(p.one(21), p.integer(2))} if p.integer(10) else {})}
 
 
 def _batch_norm(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    if p.integer(6):
+    if p.integer(5):  # the mean and variance are those of the data
         parts = {"gamma": _weight(p.one(15), p.integer(1)), "beta": _weight(p.one(16), p.integer(1))}
         return "instance_norm", {"x": layer.inputs[:1], **parts}
     fields = {"gamma": 15, "beta": 16, "mean": 17, "variance": 18}
@@ -367,12 +361,12 @@ def _unary(layer: Layer) -> tuple[str, Operands]:
     kind = layer.parameters.integer(1)
     if not 0 <= kind < len(UNARY):
         raise ValueError(f"a layer has the unknown function {kind}")
-    y = {"y": [_constant(layer.parameters.floats(2)[:1] or [1.0])]} if UNARY[kind] == "pow" else {}
+    y = {"y": [_constant([1.0], shape=())]} if UNARY[kind] == "pow" else {}
     return UNARY[kind], {"x": layer.inputs[:1], **y}
 
 
 def _concat(layer: Layer) -> tuple[str, Operands]:
-    return "concat", {"values": layer.inputs, "axis": _integers(-3)}
+    return "concat", {"values": layer.inputs, "axis": _integers(-5 if layer.parameters.integer(100) else -3)}
 
 
 def _concat_nd(layer: Layer) -> tuple[str, Operands]:
@@ -393,15 +387,30 @@ def _padding(layer: Layer) -> tuple[str, Operands]:
 
 
 def _constant_pad(layer: Layer) -> tuple[str, Operands]:
-    return "pad", {"x": layer.inputs[:1], "pad": _integers(*layer.parameters.integers(2))}
+    p, x = layer.parameters, layer.inputs[:1]
+    pad = p.integers(2)
+    if p.integer(3):  # one of each pair is the least size of the axis
+        return "pad", {"x": x, "least": _integers(*map(max, pad[::2], pad[1::2]))}
+    return "pad", {"x": x, "pad": layer.inputs[1:2] or _integers(*pad)}
 
 
 def _flattened(layer: Layer) -> tuple[str, Operands]:
-    return "flatten2d", {"x": layer.inputs[:1], "axis": _integers(1)}
-
-
-def _flattened_from(layer: Layer) -> tuple[str, Operands]:
     return "flatten2d", {"x": layer.inputs[:1], "axis": _integers(layer.parameters.integer(1))}
+
+
+def _mvn(layer: Layer) -> tuple[str, Operands]:
+    p = layer.parameters
+    axes = _integers(*((-3,) if p.integer(1) else ()), -2, -1)
+    return "mvn" if p.integer(2) else "subtract_mean", {"x": layer.inputs[:1], "axes": axes}
+
+
+def _gelu(layer: Layer) -> tuple[str, Operands]:
+    modes = ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION")
+    return "gelu", {"x": layer.inputs[:1], "mode": _text(_one_of(modes, layer.parameters.integer(1), "mode"))}
+
+
+def _reversed(layer: Layer) -> tuple[str, Operands]:
+    return "reverse_sequence", {"x": layer.inputs[:1], "lengths": layer.inputs[1:2]}
 
 
 def _squeezed(layer: Layer) -> tuple[str, Operands]:
@@ -412,15 +421,11 @@ def _squeezed(layer: Layer) -> tuple[str, Operands]:
 def _reorganized(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
     kind = _one_of(("space_to_depth", "depth_to_space", "pixel_shuffle"), p.integer(1), "mode")
-    return kind, {"x": layer.inputs[:1], "block_size": _integers(p.integer(2, 1) or 1)}
+    return kind, {"x": layer.inputs[:1], "block_size": _integers(p.integer(2) or 1)}
 
 
 def _repeated(layer: Layer) -> tuple[str, Operands]:
     return "tile", {"x": layer.inputs[:1], "reps": _integers(layer.parameters.integer(1) or 1, 1, 1, 1, 1)}
-
-
-def _reshaped(layer: Layer) -> tuple[str, Operands]:
-    return "reshape", {"x": layer.inputs[:1], "shape": _integers(*layer.parameters.integers(1))}
 
 
 def _listed(kind: str, name: str, number: int = 1) -> Callable[[Layer], tuple[str, Operands]]:
@@ -507,7 +512,8 @@ def _embedding_nd(layer: Layer) -> tuple[str, Operands]:
 
 
 def _dot(layer: Layer) -> tuple[str, Operands]:
-    return "matmul", {"x": layer.inputs[:1], "y": layer.inputs[1:2], "transpose_x": _flag(True)}
+    kind = "cosine_similarity" if layer.parameters.integer(1) else "dot"
+    return kind, {"x": layer.inputs[:1], "y": layer.inputs[1:2]}
 
 
 def _old_reduction(layer: Layer) -> tuple[str, Operands]:
@@ -540,8 +546,8 @@ def _old_slice(layer: Layer) -> tuple[str, Operands]:
     axis = _one_of((-3, -2, -1), p.integer(4), "axis of a slice")
     bounds = {
         "begin": _integers(p.integer(1)),
-        "end": _integers(p.integer(2) or -1),
-        "stride": _integers(p.integer(3, 1)),
+        "end": _integers(p.integer(2)),
+        "stride": _integers(p.integer(3) or 1),
     }
     return "slice_axis", {"x": layer.inputs[:1], "axis": _integers(axis), **bounds}
 
@@ -593,7 +599,8 @@ def _recurrent(kind: str, field: int) -> Callable[[Layer], tuple[str, Operands]]
 
 def _topk(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    return "topk", {"x": layer.inputs[:1], "axis": _integers(p.integer(1)), "k": _integers(p.integer(2, 1))}
+    k = layer.inputs[1:2] or _integers(p.integer(2))
+    return "topk", {"x": layer.inputs[:1], "axis": _integers(p.integer(1)), "k": k}
 
 
 def _best(kind: str) -> Callable[[Layer], tuple[str, Operands]]:
@@ -604,12 +611,21 @@ def _best(kind: str) -> Callable[[Layer], tuple[str, Operands]]:
     return read
 
 
-def _on_axis(kind: str, *names: str) -> Callable[[Layer], tuple[str, Operands]]:
-    """Return the reader of a layer with named operands and an axis."""
+def _gathered(kind: str) -> Callable[[Layer], tuple[str, Operands]]:
+    """Return the reader of a layer that takes elements at indices."""
+    return lambda layer: (
+        kind,
+        {"x": layer.inputs[:1], "indices": layer.inputs[1:2], "axis": _integers(layer.parameters.integer(1))},
+    )
+
+
+def _scattered(kind: str, number: int) -> Callable[[Layer], tuple[str, Operands]]:
+    """Return the reader of a layer that updates elements at indices; ``number`` is the field of its mode."""
 
     def read(layer: Layer) -> tuple[str, Operands]:
-        operands = {name: [value] for name, value in zip(names, layer.inputs, strict=False)}
-        return kind, {**operands, "axis": _integers(layer.parameters.integer(1))}
+        modes = ("update", "add", "sub", "mul", "div", "max", "min")
+        operands = {name: [value] for name, value in zip(("data", "indices", "updates"), layer.inputs, strict=False)}
+        return kind, {**operands, "mode": _text(_one_of(modes, layer.parameters.integer(number), "mode"))}
 
     return read
 
@@ -653,12 +669,12 @@ def _selected(layer: Layer) -> tuple[str, Operands]:
 
 def _suppression(layer: Layer) -> tuple[str, Operands]:
     operands = {name: [value] for name, value in zip(("boxes", "scores"), layer.inputs, strict=False)}
-    return "non_maximum_suppression", {**operands, "max_boxes": _integers(layer.parameters.integer(3, 1))}
+    return "non_maximum_suppression", {**operands, "max_boxes": _integers(layer.parameters.integer(3))}
 
 
 def _one_hot(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    size, axis = _integers(p.integer(1)), _integers(p.integer(2))
+    size, axis = layer.inputs[1:2] or _integers(p.integer(1)), _integers(p.integer(2))
     return "one_hot", {"indices": layer.inputs[:1], "one_hot_vector_size": size, "axis": axis}
 
 
@@ -672,7 +688,7 @@ def _pooling_3d(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
     kind = _one_of(("max", "avg"), p.integer(1), "pooling")
     lists = {"kernel_sizes": (2, 3, 4), "strides": (5, 6, 7)}
-    windows = {name: _integers(*(p.integer(n, 1) for n in numbers)) for name, numbers in lists.items()}
+    windows = {name: _integers(*(p.integer(n) or 1 for n in numbers)) for name, numbers in lists.items()}
     return f"{kind}_pool", {"x": layer.inputs[:1], **windows, **_padding_3d(p, 15, 8)}
 
 
@@ -689,16 +705,16 @@ def _global_pooling_3d(layer: Layer) -> tuple[str, Operands]:
 
 def _convolution_3d(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    outputs, inner, groups = p.integer(1), p.integer(2), p.integer(10, 1) or 1
-    kernel = [p.integer(number, 1) for number in (20, 21, 22)]
+    outputs, inner, groups = p.integer(1), p.integer(2), p.integer(10) or 1
+    kernel = [p.integer(number) for number in (20, 21, 22)]
     is_transposed = bool(p.integer(86))
     shape = (inner, outputs // groups, *kernel) if is_transposed else (outputs, inner // groups, *kernel)
     operands = {
         "x": layer.inputs[:1],
         "weight": _weight(p.one(60), *shape),
         "groups": _integers(groups),
-        "strides": _integers(*(p.integer(number, 1) or 1 for number in (31, 32, 33))),
-        "dilations": _integers(*(p.integer(number, 1) or 1 for number in (40, 41, 42))),
+        "strides": _integers(*(p.integer(number) or 1 for number in (31, 32, 33))),
+        "dilations": _integers(*(p.integer(number) or 1 for number in (40, 41, 42))),
         **_padding_3d(p, 70, 80),
         **({"bias": _weight(p.one(61), outputs)} if p.integer(50) else {}),
     }
@@ -717,6 +733,7 @@ LAYERS: Mapping[int, Callable[[Layer], tuple[str, Operands]]] = {
     140: _inner_product,
     150: _embedding,
     160: _batch_norm,
+    165: _mvn,
     190: _crop,
     200: _padding,
     210: _upsample,
@@ -728,8 +745,8 @@ LAYERS: Mapping[int, Callable[[Layer], tuple[str, Operands]]] = {
     270: _dot,
     280: _old_reduction,
     290: _constant_layer,
-    300: _reshaped,
-    301: _flattened,
+    300: _listed("old_reshape", "shape"),
+    301: lambda layer: ("old_flatten", {"x": layer.inputs[:1]}),
     310: _listed("transpose", "perm"),
     320: _concat,
     330: _split,
@@ -741,14 +758,16 @@ LAYERS: Mapping[int, Callable[[Layer], tuple[str, Operands]]] = {
     420: _recurrent("lstm", 420),
     430: _recurrent("lstm", 430),
     635: _range,
+    795: _gelu,
     920: _tiled(1),
     925: _stacked,
-    930: _on_axis("gather", "x", "indices"),
-    935: _on_axis("scatter", "data", "indices", "updates"),
-    940: _on_axis("gather_nd", "x", "indices"),
-    945: _on_axis("scatter_nd", "data", "indices", "updates"),
-    952: _on_axis("gather_along_axis", "x", "indices"),
-    954: _on_axis("scatter_along_axis", "data", "indices", "updates"),
+    930: _gathered("gather"),
+    935: _scattered("scatter", 2),
+    940: _gathered("gather_nd"),
+    945: _scattered("scatter_nd", 1),
+    952: _gathered("gather_along_axis"),
+    954: _scattered("scatter_along_axis", 2),
+    965: _reversed,
     975: _split_nd,
     980: _concat_nd,
     985: _listed("transpose", "perm"),
@@ -765,9 +784,8 @@ LAYERS: Mapping[int, Callable[[Layer], tuple[str, Operands]]] = {
     1105: _broadcast,
     1120: _squeezed,
     1125: _listed("expand_dims", "axes"),
-    1130: _flattened_from,
-    1140: _reshaped,
-    1150: _reshaped,
+    1130: _flattened,
+    **dict.fromkeys((1140, 1150), _listed("reshape", "shape")),
     1155: _constant_pad,
     1175: _filled("random_normal", 4),
     1195: _filled("random_uniform", 4),

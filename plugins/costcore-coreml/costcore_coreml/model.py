@@ -146,7 +146,6 @@ class Feature(NamedTuple):
 
     shape: tuple[int, ...]
     is_open: tuple[bool, ...]
-    is_image: bool = False
     ranges: Sequence[tuple[int, int]] = ()
     shapes: Sequence[tuple[int, ...]] = ()
 
@@ -291,7 +290,7 @@ def _feature(kind: Message) -> Feature | None:
         channels = 1 if image.integer(3) in (10, 40) else 3
         free = image.has(21) or image.has(31)
         sizes = (1, channels, _size(image.integer(2)), _size(image.integer(1)))
-        return Feature(sizes, (False, False, free, free), True)
+        return Feature(sizes, (False, False, free, free))
     array = kind.one(5) if kind.has(5) else kind.one(8).one(1)
     shape = tuple(map(_size, array.integers(1)))
     ranges: list[tuple[int, int]] = []
@@ -303,7 +302,7 @@ def _feature(kind: Message) -> Feature | None:
     elif array.has(21):
         shapes = [tuple(each.integers(1)) for each in array.one(21).all(1)]
         is_open = tuple(len(set(sizes)) > 1 for sizes in zip(*shapes, strict=False))
-    found = Feature(shape, is_open, False, ranges, shapes)
+    found = Feature(shape, is_open, ranges, shapes)
     return found if shape and len(is_open) == len(shape) else None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from costcore.ir import Calculator, Cost, Layer, Operations, element_wise
 from costcore.translate import Arguments, Row, Source
 
-from .shapes import axes_of, number, paddings, sizes_of, values
+from .shapes import axes_of, flat_vectors, number, paddings, sizes_of, values
 
 UNARY: Mapping[str, str] = {
     **{
@@ -70,6 +70,8 @@ FREE: Mapping[str, str] = {
     "expand_dims": "reshape",
     "flatten2d": "reshape",
     "identity": "reshape",
+    "old_flatten": "reshape",
+    "old_reshape": "reshape",
     "reshape": "reshape",
     "reshape_like": "reshape",
     "shape": "shape",
@@ -107,8 +109,14 @@ OLDER = frozenset(
             "asinh",
             "broadcast_like",
             "broadcast_to",
+            "cosine_similarity",
             "crop_like",
+            "dot",
             "mvn",
+            "old_flatten",
+            "old_linear",
+            "old_reshape",
+            "subtract_mean",
             "old_embedding",
             "old_gru",
             "old_lstm",
@@ -141,7 +149,8 @@ OPERANDS: Mapping[str, Mapping[str, int]] = {
         (("avg_pool", "max_pool", "l2_pool", "instance_norm"), {"x": 3}),
         (("crop_resize", "resize", "resize_bilinear", "resize_nearest_neighbor"), {"x": 2}),
         (("upsample_bilinear", "upsample_nearest_neighbor"), {"x": 2}),
-        (("linear",), {"x": 1, "weight": 2}),
+        (("linear", "old_linear"), {"x": 1, "weight": 2}),
+        (("cosine_similarity", "dot"), {"x": 3, "y": 3}),
         (("matmul",), {"x": 1, "y": 1}),
         (("scaled_dot_product_attention",), {"query": 2, "key": 2, "value": 2}),
         (("lstm", "gru", "rnn"), {"x": 3, "weight_ih": 2, "weight_hh": 2}),
@@ -149,7 +158,7 @@ OPERANDS: Mapping[str, Mapping[str, int]] = {
         (("classify",), {"probabilities": 1}),
         (("list_read", "list_gather", "list_length"), {"ls": 1}),
         (("list_scatter", "list_write"), {"ls": 1, "value": 0}),
-        (("mvn",), {"x": 1}),
+        (("mvn", "subtract_mean"), {"x": 1}),
         (("old_embedding",), {"x": 2, "indices": 0}),
         (("concat", "stack", "einsum"), {"values": 0}),
         (("gather", "gather_along_axis", "gather_nd"), {"x": 0, "indices": 0}),
@@ -275,6 +284,11 @@ def _is_table(a: Arguments) -> bool:
     return bool(x.is_stored and x.is_parameter and x.ndim == 2 and number(a, "axis", 0) in (0, -2))
 
 
+def _vectors(name: str, shape: tuple[int, int]) -> Source:
+    """Return a source for vectors ``[…, C, 1, 1]`` as matrices, of which -1 is the axis of C."""
+    return lambda a: a[name].viewed(*a[name].shape[:-3], *(a[name].shape[-3] if n < 0 else n for n in shape))
+
+
 def _recurrent(native: str, state: bool = False) -> Row:
     """Return the row of a recurrent layer; ``[T, N, I]`` and weights ``[gates H, I]``, ``[gates H, H]``."""
     inputs: dict[str, Source] = {
@@ -322,7 +336,10 @@ def row(native: str, op: str, inputs: Mapping[str, Source] = X, **attrs: Source)
 
 
 DATA = {"x": operand("data"), "indices": operand("indices"), "updates": operand("updates")}
-MODE: Source = lambda a: {"update": "none", "sub": "add"}.get(found := number(a, "mode", "add"), found)  # noqa: E731
+JOINS = {"sub": "add", "update": "none"}
+"""What joins an element and its update, as formulas name it: a difference costs what a sum does."""
+
+MODE: Source = lambda a: JOINS.get(found := number(a, "mode", "add"), found)  # noqa: E731
 LINEAR: Source = lambda a: "linear"  # noqa: E731
 NEAREST: Source = lambda a: "nearest"  # noqa: E731
 
@@ -333,6 +350,14 @@ ROWS: tuple[Row, ...] = (
     Row("coreml::conv_quantized", "conv", {**X, **WB}, CONV),
     Row("coreml::conv_transpose", "conv_transpose", {**X, **WB}, CONV),
     Row("coreml::linear", "linear", {**X, **WB}),
+    Row("coreml::old_linear", "linear", {"x": lambda a: a["x"].viewed(*flat_vectors(a["x"].shape)), **WB}),
+    row("dot", "matmul", {"x0": _vectors("x", (1, -1)), "x1": _vectors("y", (-1, 1))}),
+    row(
+        "cosine_similarity",
+        "cosine_similarity",
+        {"x0": operand("x"), "x1": operand("y")},
+        axis=lambda a: a["x"].ndim - 3,
+    ),
     Row("coreml::matmul", "linear", {**X, "w": _matrix, "w*_scale": parts("y")}, when=_is_linear),
     Row("coreml::matmul", "matmul", {"x0": _side("x"), "x1": _side("y")}),
     row("einsum", "einsum", XS, equation=setting("equation")),
@@ -355,7 +380,13 @@ ROWS: tuple[Row, ...] = (
     row("clip", "clip", lower=setting("alpha"), upper=setting("beta")),
     row("elu", "elu", alpha=setting("alpha", 1.0)),
     row("leaky_relu", "leaky_relu", slope=setting("alpha", 0.01)),
-    row("gelu", "gelu", approximate=lambda a: "none" if number(a, "mode", "EXACT") == "EXACT" else "tanh"),
+    Row(
+        "coreml::gelu",
+        lambda a: "quick_gelu" if number(a, "mode") == "SIGMOID_APPROXIMATION" else "gelu",
+        X,
+        {"approximate": lambda a: "tanh" if number(a, "mode") == "TANH_APPROXIMATION" else None},
+        ops=("gelu", "quick_gelu"),
+    ),
     row("prelu", "prelu", {**X, "w": operand("alpha")}),
     row("softplus_parametric", "parametric_softplus", {**X, "w": operand("alpha"), "b": operand("beta")}),
     row("softmax", "softmax", axis=_axis()),
@@ -391,7 +422,8 @@ ROWS: tuple[Row, ...] = (
         when=_is_table,
     ),
     row("old_embedding", "embedding", {"x": operand("indices"), "w": operand("x")}),
-    row("mvn", "mean_variance_norm", axis=lambda a: tuple(range(max(a["x"].ndim - 3, 0), a["x"].ndim))),
+    row("mvn", "mean_variance_norm", axis=_axes()),
+    row("subtract_mean", "subtract_mean", axis=_axes()),
     row("classify", "argmax", {"x": operand("probabilities")}, axis=lambda a: a["probabilities"].ndim - 1),
     row("gather", "gather", {**X, "indices": operand("indices")}, axis=_axis(default=0)),
     row("gather_along_axis", "gather_elements", {**X, "indices": operand("indices")}, axis=_axis(default=0)),

@@ -215,9 +215,9 @@ class Message:
         start, end = _span(values[-1])
         return str(self._file.content[start:end].decode("utf-8", "replace"))
 
-    def integer(self, number: int, default: int = 0) -> int:
-        """Return the signed integer of a field."""
-        return (self.integers(number) or [default])[-1]
+    def integer(self, number: int) -> int:
+        """Return the signed integer of a field; 0 without it."""
+        return (self.integers(number) or [0])[-1]
 
     def integers(self, number: int) -> list[int]:
         """Return the signed integers of a field, as many as are read."""
