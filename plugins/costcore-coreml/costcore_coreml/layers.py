@@ -130,7 +130,17 @@ class Layer(NamedTuple):
 
     parameters: Message
     inputs: Sequence[str]
-    n_outputs: int = 1
+    n_outputs: int
+
+    @property
+    def x(self) -> Sequence[str]:
+        """The name of the first operand."""
+        return self.inputs[:1]
+
+    @property
+    def second(self) -> Sequence[str]:
+        """The name of the second operand; empty without one."""
+        return self.inputs[1:2]
 
 
 Operands = Mapping[str, Sequence["str | GraphValue"]]
@@ -261,8 +271,12 @@ def _windows(p: Message, valid: int, same: int) -> dict[str, list[str | GraphVal
     """Return the padding of a layer with windows."""
     if p.has(same):
         return {"pad_type": _text("same_lower" if p.one(same).integer(1) == 1 else "same")}
-    sides = [(each.integer(1), each.integer(2)) for each in p.one(valid).one(1).all(10)]
-    return {"pad_type": _text("custom"), "pad": _integers(*(n for side in sides or [(0, 0)] * 2 for n in side))}
+    return {"pad_type": _text("custom"), "pad": _integers(*(n for side in _borders(p.one(valid).one(1)) for n in side))}
+
+
+def _borders(amounts: Message) -> Sequence[tuple[int, int]]:
+    """Return the amounts above and below, left and right."""
+    return [(each.integer(1), each.integer(2)) for each in amounts.all(10)] or [(0, 0)] * 2
 
 
 def _pair(p: Message, number: int, default: int = 1) -> list[str | GraphValue]:
@@ -276,8 +290,8 @@ def _convolution(layer: Layer) -> tuple[str, Operands]:
     is_transposed = bool(p.integer(60))
     shape = (inner, outputs // groups, *kernel) if is_transposed else (outputs, inner, *kernel)
     operands: dict[str, Sequence[str | GraphValue]] = {
-        "x": layer.inputs[:1],
-        "weight": layer.inputs[1:2] or _weight(p.one(90), *shape),  # a second operand is the weight
+        "x": layer.x,
+        "weight": layer.second or _weight(p.one(90), *shape),  # a second operand is the weight
         "groups": _integers(groups),
         "strides": _pair(p, 30),
         **({} if is_transposed else {"dilations": _pair(p, 40)}),
@@ -296,8 +310,8 @@ def _pooling(layer: Layer) -> tuple[str, Operands]:
     if p.integer(60):
         reductions = {"max": "reduce_max", "avg": "reduce_mean", "l2": "reduce_l2_norm"}
         keeps = GraphValue((), "bool", is_stored=True, data=(True,))
-        return reductions[kind], {"x": layer.inputs[:1], "axes": _integers(-2, -1), "keep_dims": [keeps]}
-    operands = {"x": layer.inputs[:1], "kernel_sizes": _pair(p, 10, 3), "strides": _pair(p, 20)}
+        return reductions[kind], {"x": layer.x, "axes": _integers(-2, -1), "keep_dims": [keeps]}
+    operands = {"x": layer.x, "kernel_sizes": _pair(p, 10, 3), "strides": _pair(p, 20)}
     if p.has(32):
         pad = p.one(32).integers(10) or [0, 0]
         sides = _integers(*(n for each in pad[:2] for n in (each, each)))
@@ -308,7 +322,7 @@ def _pooling(layer: Layer) -> tuple[str, Operands]:
 
 def _inner_product(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    operands = {"x": layer.inputs[:1], "weight": _weight(p.one(20), p.integer(2), p.integer(1))}
+    operands = {"x": layer.x, "weight": _weight(p.one(20), p.integer(2), p.integer(1))}
     return "old_linear", {**operands, **({"bias": _weight(p.one(21), p.integer(2))} if p.integer(10) else {})}
 
 
@@ -316,10 +330,10 @@ def _batch_norm(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
     if p.integer(5):  # the mean and variance are those of the data
         parts = {"gamma": _weight(p.one(15), p.integer(1)), "beta": _weight(p.one(16), p.integer(1))}
-        return "instance_norm", {"x": layer.inputs[:1], **parts}
+        return "instance_norm", {"x": layer.x, **parts}
     fields = {"gamma": 15, "beta": 16, "mean": 17, "variance": 18}
     return "batch_norm", {
-        "x": layer.inputs[:1],
+        "x": layer.x,
         **{name: _weight(p.one(number), p.integer(1)) for name, number in fields.items()},
     }
 
@@ -332,24 +346,24 @@ def _activation(layer: Layer) -> tuple[str, Operands]:
     if field in (25, 71):
         names = ("alpha",) if field == 25 else ("alpha", "beta")
         return ACTIVATIONS[field], {
-            "x": layer.inputs[:1],
+            "x": layer.x,
             **{
                 name: _weight(w := p.one(number), w.size(1) // 4 or w.size(2) // 2)
                 for number, name in enumerate(names, 1)
             },
         }
     alpha = p.floats(1)[:1]
-    return ACTIVATIONS[field], {"x": layer.inputs[:1], **({"alpha": [_constant(alpha)]} if alpha else {})}
+    return ACTIVATIONS[field], {"x": layer.x, **({"alpha": [_constant(alpha)]} if alpha else {})}
 
 
 def _scale(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    return "mul", {"x": layer.inputs[:1], "y": _weight(p.one(2), *p.integers(1))}
+    return "mul", {"x": layer.x, "y": _weight(p.one(2), *p.integers(1))}
 
 
 def _bias(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    return "add", {"x": layer.inputs[:1], "y": _weight(p.one(2), *p.integers(1))}
+    return "add", {"x": layer.x, "y": _weight(p.one(2), *p.integers(1))}
 
 
 def _constant_layer(layer: Layer) -> tuple[str, Operands]:
@@ -362,7 +376,7 @@ def _unary(layer: Layer) -> tuple[str, Operands]:
     if not 0 <= kind < len(UNARY):
         raise ValueError(f"a layer has the unknown function {kind}")
     y = {"y": [_constant([1.0], shape=())]} if UNARY[kind] == "pow" else {}
-    return UNARY[kind], {"x": layer.inputs[:1], **y}
+    return UNARY[kind], {"x": layer.x, **y}
 
 
 def _concat(layer: Layer) -> tuple[str, Operands]:
@@ -378,59 +392,58 @@ def _upsample(layer: Layer) -> tuple[str, Operands]:
     factors: Sequence[float] = p.floats(7) or p.integers(1) or [1, 1]
     kind = "upsample_bilinear" if p.integer(5) == 1 else "upsample_nearest_neighbor"
     sides = {f"scale_factor_{side}": [_constant([factors[i]])] for side, i in (("height", 0), ("width", -1))}
-    return kind, {"x": layer.inputs[:1], **sides}
+    return kind, {"x": layer.x, **sides}
 
 
 def _padding(layer: Layer) -> tuple[str, Operands]:
-    sides = [(each.integer(1), each.integer(2)) for each in layer.parameters.one(10).all(10)]
-    return "pad", {"x": layer.inputs[:1], "pad": _integers(*(n for side in sides for n in side))}
+    return "pad", {"x": layer.x, "pad": _integers(*(n for side in _borders(layer.parameters.one(10)) for n in side))}
 
 
 def _constant_pad(layer: Layer) -> tuple[str, Operands]:
-    p, x = layer.parameters, layer.inputs[:1]
+    p, x = layer.parameters, layer.x
     pad = p.integers(2)
     if p.integer(3):  # one of each pair is the least size of the axis
         return "pad", {"x": x, "least": _integers(*map(max, pad[::2], pad[1::2]))}
-    return "pad", {"x": x, "pad": layer.inputs[1:2] or _integers(*pad)}
+    return "pad", {"x": x, "pad": layer.second or _integers(*pad)}
 
 
 def _flattened(layer: Layer) -> tuple[str, Operands]:
-    return "flatten2d", {"x": layer.inputs[:1], "axis": _integers(layer.parameters.integer(1))}
+    return "flatten2d", {"x": layer.x, "axis": _integers(layer.parameters.integer(1))}
 
 
 def _mvn(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
     axes = _integers(*((-3,) if p.integer(1) else ()), -2, -1)
-    return "mvn" if p.integer(2) else "subtract_mean", {"x": layer.inputs[:1], "axes": axes}
+    return "mvn" if p.integer(2) else "subtract_mean", {"x": layer.x, "axes": axes}
 
 
 def _gelu(layer: Layer) -> tuple[str, Operands]:
     modes = ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION")
-    return "gelu", {"x": layer.inputs[:1], "mode": _text(_one_of(modes, layer.parameters.integer(1), "mode"))}
+    return "gelu", {"x": layer.x, "mode": _text(_one_of(modes, layer.parameters.integer(1), "mode"))}
 
 
 def _reversed(layer: Layer) -> tuple[str, Operands]:
-    return "reverse_sequence", {"x": layer.inputs[:1], "lengths": layer.inputs[1:2]}
+    return "reverse_sequence", {"x": layer.x, "lengths": layer.second}
 
 
 def _squeezed(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    return "squeeze", {"x": layer.inputs[:1], **({} if p.integer(2) else {"axes": _integers(*p.integers(1))})}
+    return "squeeze", {"x": layer.x, **({} if p.integer(2) else {"axes": _integers(*p.integers(1))})}
 
 
 def _reorganized(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
     kind = _one_of(("space_to_depth", "depth_to_space", "pixel_shuffle"), p.integer(1), "mode")
-    return kind, {"x": layer.inputs[:1], "block_size": _integers(p.integer(2) or 1)}
+    return kind, {"x": layer.x, "block_size": _integers(p.integer(2) or 1)}
 
 
 def _repeated(layer: Layer) -> tuple[str, Operands]:
-    return "tile", {"x": layer.inputs[:1], "reps": _integers(layer.parameters.integer(1) or 1, 1, 1, 1, 1)}
+    return "tile", {"x": layer.x, "reps": _integers(layer.parameters.integer(1) or 1, 1, 1, 1, 1)}
 
 
 def _listed(kind: str, name: str, number: int = 1) -> Callable[[Layer], tuple[str, Operands]]:
     """Return the reader of a layer with a list of axes."""
-    return lambda layer: (kind, {"x": layer.inputs[:1], name: _integers(*layer.parameters.integers(number))})
+    return lambda layer: (kind, {"x": layer.x, name: _integers(*layer.parameters.integers(number))})
 
 
 def _reduction(kind: str) -> Callable[[Layer], tuple[str, Operands]]:
@@ -440,7 +453,7 @@ def _reduction(kind: str) -> Callable[[Layer], tuple[str, Operands]]:
         p = layer.parameters
         keeps = GraphValue((), "bool", is_stored=True, data=(bool(p.integer(2)),))
         axes = {} if p.integer(3) else {"axes": _integers(*p.integers(1))}
-        return kind, {"x": layer.inputs[:1], "keep_dims": [keeps], **axes}
+        return kind, {"x": layer.x, "keep_dims": [keeps], **axes}
 
     return read
 
@@ -451,9 +464,9 @@ def _matmul(layer: Layer) -> tuple[str, Operands]:
         f"transpose_{side}": [GraphValue((), "bool", is_stored=True, data=(bool(p.integer(number)),))]
         for side, number in (("x", 1), ("y", 2))
     }
-    if len(layer.inputs) > 1:
-        return "matmul", {"x": layer.inputs[:1], "y": layer.inputs[1:2], **turned}
-    return "matmul", {"x": layer.inputs[:1], "y": _weight(p.one(8), p.integer(5), p.integer(6))}
+    if layer.second:
+        return "matmul", {"x": layer.x, "y": layer.second, **turned}
+    return "matmul", {"x": layer.x, "y": _weight(p.one(8), p.integer(5), p.integer(6))}
 
 
 def _layer_norm(layer: Layer) -> tuple[str, Operands]:
@@ -461,7 +474,7 @@ def _layer_norm(layer: Layer) -> tuple[str, Operands]:
     shape = p.integers(1)
     axes = {"axes": _integers(*range(-len(shape), 0))}
     return "layer_norm", {
-        "x": layer.inputs[:1],
+        "x": layer.x,
         **axes,
         "gamma": _weight(p.one(3), *shape),
         "beta": _weight(p.one(4), *shape),
@@ -485,18 +498,16 @@ def _flag(value: object) -> list[str | GraphValue]:
 
 def _crop(layer: Layer) -> tuple[str, Operands]:
     """Return a crop by amounts, or to the size of a second operand."""
-    p, x = layer.parameters, layer.inputs[:1]
-    if len(layer.inputs) > 1:
-        return "crop_like", {"x": x, "reference": layer.inputs[1:2]}
-    sides = [(each.integer(1), each.integer(2)) for each in p.one(1).all(10)] or [(0, 0), (0, 0)]
-    (top, bottom), (left, right) = (*sides, (0, 0))[:2]
-    return "crop", {"x": x, "crop_height": _integers(top, bottom), "crop_width": _integers(left, right)}
+    if layer.second:
+        return "crop_like", {"x": layer.x, "reference": layer.second}
+    rows, columns = _borders(layer.parameters.one(1))
+    return "crop", {"x": layer.x, "crop_height": _integers(*rows), "crop_width": _integers(*columns)}
 
 
 def _embedding(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
     shape = p.integer(1), p.integer(2)
-    return "old_embedding", {"x": _weight(p.one(20), *shape), "indices": layer.inputs[:1]}
+    return "old_embedding", {"x": _weight(p.one(20), *shape), "indices": layer.x}
 
 
 def _embedding_nd(layer: Layer) -> tuple[str, Operands]:
@@ -505,7 +516,7 @@ def _embedding_nd(layer: Layer) -> tuple[str, Operands]:
     shape = p.integer(1), p.integer(2)
     return "gather", {
         "x": _weight(p.one(20), *shape),
-        "indices": layer.inputs[:1],
+        "indices": layer.x,
         "axis": _integers(0),
         "last": _flag(True),
     }
@@ -513,7 +524,7 @@ def _embedding_nd(layer: Layer) -> tuple[str, Operands]:
 
 def _dot(layer: Layer) -> tuple[str, Operands]:
     kind = "cosine_similarity" if layer.parameters.integer(1) else "dot"
-    return kind, {"x": layer.inputs[:1], "y": layer.inputs[1:2]}
+    return kind, {"x": layer.x, "y": layer.second}
 
 
 def _old_reduction(layer: Layer) -> tuple[str, Operands]:
@@ -523,22 +534,22 @@ def _old_reduction(layer: Layer) -> tuple[str, Operands]:
     kind = _one_of(kinds, p.integer(1), "reduction")
     axes = _one_of(((-3, -2, -1), (-2, -1), (-3,), (-2,), (-1,)), p.integer(3), "axis of a reduction")
     if kind == "argmax":
-        return "reduce_argmax", {"x": layer.inputs[:1], "axis": _integers(axes[-1]), "keep_dims": _flag(True)}
-    return f"reduce_{kind}", {"x": layer.inputs[:1], "axes": _integers(*axes), "keep_dims": _flag(True)}
+        return "reduce_argmax", {"x": layer.x, "axis": _integers(axes[-1]), "keep_dims": _flag(True)}
+    return f"reduce_{kind}", {"x": layer.x, "axes": _integers(*axes), "keep_dims": _flag(True)}
 
 
 def _split(layer: Layer) -> tuple[str, Operands]:
-    return "split", {"x": layer.inputs[:1], "axis": _integers(-3), "num_splits": _integers(layer.n_outputs)}
+    return "split", {"x": layer.x, "axis": _integers(-3), "num_splits": _integers(layer.n_outputs)}
 
 
 def _split_nd(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
     sizes = {"split_sizes": _integers(*p.integers(3))} if p.integers(3) else {}
-    return "split", {"x": layer.inputs[:1], "axis": _integers(p.integer(1)), **sizes}
+    return "split", {"x": layer.x, "axis": _integers(p.integer(1)), **sizes}
 
 
 def _tiled(number: int) -> Callable[[Layer], tuple[str, Operands]]:
-    return lambda layer: ("tile", {"x": layer.inputs[:1], "reps": _integers(*layer.parameters.integers(number))})
+    return lambda layer: ("tile", {"x": layer.x, "reps": _integers(*layer.parameters.integers(number))})
 
 
 def _old_slice(layer: Layer) -> tuple[str, Operands]:
@@ -549,7 +560,7 @@ def _old_slice(layer: Layer) -> tuple[str, Operands]:
         "end": _integers(p.integer(2)),
         "stride": _integers(p.integer(3) or 1),
     }
-    return "slice_axis", {"x": layer.inputs[:1], "axis": _integers(axis), **bounds}
+    return "slice_axis", {"x": layer.x, "axis": _integers(axis), **bounds}
 
 
 def _static_slice(layer: Layer) -> tuple[str, Operands]:
@@ -560,12 +571,12 @@ def _static_slice(layer: Layer) -> tuple[str, Operands]:
         for name, number in (("begin", 2), ("end", 4), ("squeeze", 6))
         if p.integers(number)
     }
-    return "slice_by_index", {"x": layer.inputs[:1], **lists, **masks}
+    return "slice_by_index", {"x": layer.x, **lists, **masks}
 
 
 def _slice_by_size(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    return "slice_axis", {"x": layer.inputs[:1], "axis": _integers(p.integer(3)), "size": _integers(p.integer(2))}
+    return "slice_axis", {"x": layer.x, "axis": _integers(p.integer(3)), "size": _integers(p.integer(2))}
 
 
 def _recurrent(kind: str, field: int) -> Callable[[Layer], tuple[str, Operands]]:
@@ -578,7 +589,7 @@ def _recurrent(kind: str, field: int) -> Callable[[Layer], tuple[str, Operands]]
         weights = (p.all(20) or [p.one(20)]) if kind == "lstm" else [p]
         first = 1 if kind == "lstm" else 30
         settings = p.one(15) if kind == "lstm" else p
-        operands: dict[str, Sequence[str | GraphValue]] = {"x": layer.inputs[:1]}
+        operands: dict[str, Sequence[str | GraphValue]] = {"x": layer.x}
         for side, part in zip(("", "_back"), weights, strict=False):
             stored = part.one(first)
             operands[f"weight_ih{side}"] = _weight(stored, gates * hidden, inner)
@@ -599,14 +610,14 @@ def _recurrent(kind: str, field: int) -> Callable[[Layer], tuple[str, Operands]]
 
 def _topk(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    k = layer.inputs[1:2] or _integers(p.integer(2))
-    return "topk", {"x": layer.inputs[:1], "axis": _integers(p.integer(1)), "k": k}
+    k = layer.second or _integers(p.integer(2))
+    return "topk", {"x": layer.x, "axis": _integers(p.integer(1)), "k": k}
 
 
 def _best(kind: str) -> Callable[[Layer], tuple[str, Operands]]:
     def read(layer: Layer) -> tuple[str, Operands]:
         p = layer.parameters
-        return kind, {"x": layer.inputs[:1], "axis": _integers(p.integer(1)), "keep_dims": _flag(not p.integer(2))}
+        return kind, {"x": layer.x, "axis": _integers(p.integer(1)), "keep_dims": _flag(not p.integer(2))}
 
     return read
 
@@ -615,7 +626,7 @@ def _gathered(kind: str) -> Callable[[Layer], tuple[str, Operands]]:
     """Return the reader of a layer that takes elements at indices."""
     return lambda layer: (
         kind,
-        {"x": layer.inputs[:1], "indices": layer.inputs[1:2], "axis": _integers(layer.parameters.integer(1))},
+        {"x": layer.x, "indices": layer.second, "axis": _integers(layer.parameters.integer(1))},
     )
 
 
@@ -646,21 +657,21 @@ def _range(layer: Layer) -> tuple[str, Operands]:
 
 
 def _broadcast(layer: Layer) -> tuple[str, Operands]:
-    if len(layer.inputs) > 1:
-        return "broadcast_like", {"x": layer.inputs[:1], "y": layer.inputs[1:2]}
-    return "broadcast_to", {"x": layer.inputs[:1], "shape": _integers(*layer.parameters.integers(1))}
+    if layer.second:
+        return "broadcast_like", {"x": layer.x, "y": layer.second}
+    return "broadcast_to", {"x": layer.x, "shape": _integers(*layer.parameters.integers(1))}
 
 
 def _resized(layer: Layer) -> tuple[str, Operands]:
     height, width = (*layer.parameters.integers(1), 1, 1)[:2]
     sides = {"target_size_height": _integers(height), "target_size_width": _integers(width)}
-    return "resize_bilinear", {"x": layer.inputs[:1], **sides}
+    return "resize_bilinear", {"x": layer.x, **sides}
 
 
 def _crop_resized(layer: Layer) -> tuple[str, Operands]:
     height, width = (*layer.parameters.integers(1), 1, 1)[:2]
     sides = {"target_height": _integers(height), "target_width": _integers(width)}
-    return "crop_resize", {"x": layer.inputs[:1], "boxes": layer.inputs[1:2], **sides}
+    return "crop_resize", {"x": layer.x, "boxes": layer.second, **sides}
 
 
 def _selected(layer: Layer) -> tuple[str, Operands]:
@@ -674,14 +685,14 @@ def _suppression(layer: Layer) -> tuple[str, Operands]:
 
 def _one_hot(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    size, axis = layer.inputs[1:2] or _integers(p.integer(1)), _integers(p.integer(2))
-    return "one_hot", {"indices": layer.inputs[:1], "one_hot_vector_size": size, "axis": axis}
+    size, axis = layer.second or _integers(p.integer(1)), _integers(p.integer(2))
+    return "one_hot", {"indices": layer.x, "one_hot_vector_size": size, "axis": axis}
 
 
 def _windows_of(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
     sizes = {"size": _integers(p.integer(2)), "stride": _integers(p.integer(3) or 1)}
-    return "sliding_windows", {"x": layer.inputs[:1], "axis": _integers(p.integer(1)), **sizes}
+    return "sliding_windows", {"x": layer.x, "axis": _integers(p.integer(1)), **sizes}
 
 
 def _pooling_3d(layer: Layer) -> tuple[str, Operands]:
@@ -689,7 +700,7 @@ def _pooling_3d(layer: Layer) -> tuple[str, Operands]:
     kind = _one_of(("max", "avg"), p.integer(1), "pooling")
     lists = {"kernel_sizes": (2, 3, 4), "strides": (5, 6, 7)}
     windows = {name: _integers(*(p.integer(n) or 1 for n in numbers)) for name, numbers in lists.items()}
-    return f"{kind}_pool", {"x": layer.inputs[:1], **windows, **_padding_3d(p, 15, 8)}
+    return f"{kind}_pool", {"x": layer.x, **windows, **_padding_3d(p, 15, 8)}
 
 
 def _padding_3d(p: Message, kind: int, first: int) -> dict[str, list[str | GraphValue]]:
@@ -700,7 +711,7 @@ def _padding_3d(p: Message, kind: int, first: int) -> dict[str, list[str | Graph
 
 def _global_pooling_3d(layer: Layer) -> tuple[str, Operands]:
     kind = _one_of(("reduce_max", "reduce_mean"), layer.parameters.integer(1), "pooling")
-    return kind, {"x": layer.inputs[:1], "axes": _integers(-3, -2, -1), "keep_dims": _flag(True)}
+    return kind, {"x": layer.x, "axes": _integers(-3, -2, -1), "keep_dims": _flag(True)}
 
 
 def _convolution_3d(layer: Layer) -> tuple[str, Operands]:
@@ -710,7 +721,7 @@ def _convolution_3d(layer: Layer) -> tuple[str, Operands]:
     is_transposed = bool(p.integer(86))
     shape = (inner, outputs // groups, *kernel) if is_transposed else (outputs, inner // groups, *kernel)
     operands = {
-        "x": layer.inputs[:1],
+        "x": layer.x,
         "weight": _weight(p.one(60), *shape),
         "groups": _integers(groups),
         "strides": _integers(*(p.integer(number) or 1 for number in (31, 32, 33))),
@@ -746,7 +757,7 @@ LAYERS: Mapping[int, Callable[[Layer], tuple[str, Operands]]] = {
     280: _old_reduction,
     290: _constant_layer,
     300: _listed("old_reshape", "shape"),
-    301: lambda layer: ("old_flatten", {"x": layer.inputs[:1]}),
+    301: lambda layer: ("old_flatten", {"x": layer.x}),
     310: _listed("transpose", "perm"),
     320: _concat,
     330: _split,

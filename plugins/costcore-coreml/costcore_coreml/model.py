@@ -223,12 +223,11 @@ def _model(root: Message, depth: int = 0) -> Model:
         CostError: if it has no graph and is none.
     """
     version, description = root.integer(1), root.one(2)
-    functions = {part.text(1): part for part in description.all(20)}
-    default = description.text(21) if functions else "main"
+    functions = description.all(20)
     inputs = [
         *description.all(1),
         *description.all(13),
-        *(each for part in functions.values() for each in (*part.all(2), *part.all(6))),
+        *(each for part in functions for each in (*part.all(2), *part.all(6))),
     ]
     features = {each.text(1): feature for each in inputs if (feature := _feature(each.one(3))) is not None}
     outputs = [each.text(1) for each in description.all(10)]
@@ -246,7 +245,7 @@ def _model(root: Message, depth: int = 0) -> Model:
     if not root.has(502):
         raise ValueError("it has neither a program nor a neural network")
     program = {name: _function(function) for name, function in root.one(502).named(2).items()}
-    return Model(program, features, default or "main", version)
+    return Model(program, features, description.text(21) or "main", version)
 
 
 def _stages(pipeline: Message, number: int, depth: int) -> list[tuple[str, Model]]:
@@ -291,7 +290,7 @@ def _feature(kind: Message) -> Feature | None:
         free = image.has(21) or image.has(31)
         sizes = (1, channels, _size(image.integer(2)), _size(image.integer(1)))
         return Feature(sizes, (False, False, free, free))
-    array = kind.one(5) if kind.has(5) else kind.one(8).one(1)
+    array = kind.one(5)
     shape = tuple(map(_size, array.integers(1)))
     ranges: list[tuple[int, int]] = []
     shapes: list[tuple[int, ...]] = []

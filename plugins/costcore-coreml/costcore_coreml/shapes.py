@@ -127,8 +127,8 @@ def _matmul(a: Arguments) -> Shape:
     return matmul(a["x"].shape, a["y"].shape, number(a, "transpose_x", False), number(a, "transpose_y", False))
 
 
-def _reduced(a: Arguments, name: str = "axes") -> Shape:
-    return reduced(a["x"].shape, axes_of(a, name, a["x"].ndim), bool(number(a, "keep_dims", False)))
+def _reduced(a: Arguments) -> Shape:
+    return reduced(a["x"].shape, axes_of(a, "axes", a["x"].ndim), bool(number(a, "keep_dims", False)))
 
 
 def _reshaped(a: Arguments) -> Shape | None:
@@ -136,9 +136,18 @@ def _reshaped(a: Arguments) -> Shape | None:
     return None if wanted is None else reshaped(a["x"].shape, wanted)
 
 
+def _reshaped_like(a: Arguments) -> Shape:
+    """Return the shape of ``y``, or the joined parts of the shapes of several values."""
+    if "y" in a:
+        return a["y"].shape  # type: ignore[no-any-return]  # a GraphValue
+    lists = [a[name] for name in ("ref_tensors", "begins", "ends", "end_masks")]
+    found: list[Dim] = []
+    for value, begin, end, mask in zip(*(each if isinstance(each, list) else [each] for each in lists), strict=True):
+        found += value.shape[begin.data[0] : None if mask.data[0] else end.data[0]]
+    return tuple(found)
+
+
 def _joined(a: Arguments) -> Shape:
-    if number(a, "interleave", False):
-        raise LookupError("interleaved")
     shapes = [value.shape for value in a["values"]]
     return joined(shapes, int(number(a, "axis", 0))) if any(shapes) else (len(shapes),)  # numbers make a vector
 
@@ -255,7 +264,7 @@ def _old_recurrent(a: Arguments) -> Sequence[Shape]:
     x = a["x"].shape
     hidden = a["weight_hh"].shape[1]
     made = hidden * (2 if number(a, "direction") == "bidirectional" else 1)
-    channel = {1: 0, 2: 1, 4: 1}.get(len(x), 2)
+    channel = 1 if len(x) in (2, 4) else 2
     steps = x[0] if number(a, "output_sequence", False) else 1
 
     def of(first: Dim, width: Dim) -> Shape:
@@ -266,7 +275,8 @@ def _old_recurrent(a: Arguments) -> Sequence[Shape]:
 
 def _topk(a: Arguments) -> Sequence[Shape]:
     x, axis = a["x"].shape, int(number(a, "axis", -1)) % max(a["x"].ndim, 1)
-    shape = (*x[:axis], number(a, "k"), *x[axis + 1 :])
+    k = number(a, "k", None if "k" in a else 1)
+    shape = (*x[:axis], x[axis] if k == -1 else k, *x[axis + 1 :])
     return [shape, shape]
 
 
@@ -305,12 +315,15 @@ def _empty_list(a: Arguments) -> Shape:
     """Return the shape of a list; open sizes of its elements follow from the values that are written into it."""
     elements = a.get("elem_shape", ())
     sizes = [each.data[0] if each.data else 1 for each in (elements if isinstance(elements, list) else [elements])]
-    return (number(a, "init_length"), *(size if isinstance(size, int) and size >= 0 else 1 for size in sizes))
+    return (number(a, "init_length", 1), *(size if isinstance(size, int) and size >= 0 else 1 for size in sizes))
 
 
 def _resized_to(a: Arguments) -> Shape | None:
-    found = values(a, "shape")
-    return None if found is None else (*a["x"].shape[: a["x"].ndim - len(found)], *found)
+    found, x = values(a, "shape"), a["x"].shape
+    if found is None:
+        return None
+    pairs = zip(x[-len(found) :], found, strict=True)  # 0 keeps a size
+    return (*x[: -len(found)], *(size if wanted == 0 else wanted for size, wanted in pairs))
 
 
 def _padded(a: Arguments) -> Shape | None:
@@ -419,12 +432,15 @@ RULES: Mapping[str, Callable[[Arguments], Found | None]] = {
     **dict.fromkeys(("resize_bilinear", "resize_nearest_neighbor"), _resized),
     "dequantize": lambda a: a["input"].shape,
     "quantize": lambda a: a["input"].shape,
-    **dict.fromkeys(("reduce_argmax", "reduce_argmin"), lambda a: _reduced(a, "axis")),
+    **dict.fromkeys(
+        ("reduce_argmax", "reduce_argmin"),
+        lambda a: reduced(a["x"].shape, (number(a, "axis", -1),), bool(number(a, "keep_dims", False))),
+    ),
     "affine": lambda a: (*a["x"].shape[:2], number(a, "output_height"), number(a, "output_width")),
     **dict.fromkeys(("batch_to_space", "space_to_batch"), _batches),
     **dict.fromkeys(("depth_to_space", "pixel_shuffle", "pixel_unshuffle", "space_to_depth"), _blocks),
     "broadcast_like": lambda a: broadcast(a["x"].shape, a["y"].shape),
-    "broadcast_to": _resized_to,
+    "broadcast_to": lambda a: values(a, "shape"),
     "classify": lambda a: (),
     "crop": _cropped,
     "crop_like": lambda a: (*a["x"].shape[:-2], *a["reference"].shape[-2:]),
@@ -445,7 +461,7 @@ RULES: Mapping[str, Callable[[Arguments], Found | None]] = {
     "random_categorical": lambda a: (*a["x"].shape[:-1], int(number(a, "size", 1))),
     **dict.fromkeys(("random_bernoulli", "random_normal", "random_uniform"), lambda a: values(a, "shape")),
     "resample": lambda a: (*a["x"].shape[:2], *a["coordinates"].shape[1:-1]),
-    "reshape_like": lambda a: a["y"].shape if "y" in a else None,
+    "reshape_like": _reshaped_like,
     "resize": _resized_to,
     **dict.fromkeys(("scatter", "scatter_along_axis", "scatter_nd"), lambda a: a["data"].shape),
     "slice_axis": _slice_axis,
@@ -509,7 +525,8 @@ def data_of(kind: str, a: Arguments) -> tuple[Any, ...] | None:
         return tuple(a["x"].shape)
     if kind == "concat":
         parts = [value.data for value in a["values"]]
-        return None if None in parts else tuple(item for part in parts for item in part)
+        is_known = None not in parts and not number(a, "interleave")
+        return tuple(item for part in parts for item in part) if is_known else None
     if kind == "select":
         return over_elements(lambda c, p, q: p if c else q, *(needed(a, name) for name in ("cond", "a", "b")))
     if kind == "range_1d":
@@ -536,9 +553,13 @@ def data_of(kind: str, a: Arguments) -> tuple[Any, ...] | None:
             first = JOINS[kind](first, each)
         return (first,)
     if kind in ("floor", "ceil"):
-        return tuple(as_integer(each) if kind == "floor" else -as_integer(-each) for each in x)
+        return tuple(_floor(each) if kind == "floor" else -_floor(-each) for each in x)
     y = values(a, "y")
     return over_elements(ARITHMETIC[kind], x, y) if y is not None and kind in ARITHMETIC else None
+
+
+def _floor(x: Any) -> Any:
+    return as_integer(x) if is_symbolic(x) else x // 1
 
 
 def needed(a: Arguments, name: str) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from costcore.numbers import Dim, as_dim, is_symbolic
 
 from .loops import counted_trips
 from .model import LARGEST, Block, Operation, TypeInfo
-from .rows import OPERANDS, WALKED
+from .rows import LEAST_AXES, OPERANDS, WALKED
 from .shapes import Found, data_of, shapes_of
 
 COMPRESSED = "constexpr_"
@@ -271,7 +271,8 @@ def _check(operation: Operation, arguments: Mapping[str, Any]) -> None:
     Raises:
         CostError: if it does not; the file is damaged.
     """
-    for name, least in OPERANDS.get(operation.type, {}).items():
+    names, axes = OPERANDS.get(operation.type, ()), LEAST_AXES.get(operation.type, ())
+    for name, least in zip(names, (*axes, *([0] * len(names))), strict=False):
         value = arguments.get(name)
         if name == "values" and isinstance(value, GraphValue):
             arguments[name] = value = [value]  # type: ignore[index]  # a dict of our own

@@ -86,11 +86,12 @@ def constant(value: Any) -> bytes:
 
 def argument(value: Any) -> bytes:
     """Return an Argument: names that begin with ``%`` are those of values."""
-    items = value if isinstance(value, list) and all(isinstance(each, str) and each[0] == "%" for each in value) else 0
-    names = items or ([value] if isinstance(value, str) and value[:1] == "%" else [])
-    if names:
-        return b"".join(part(1, part(1, name[1:])) for name in names)
-    return part(1, part(2, constant(value)))
+    items = value if isinstance(value, list) else [value]
+    names = (isinstance(each, str) and each[:1] == "%" for each in items)
+    return b"".join(
+        part(1, part(1, each[1:]) if is_name else part(2, constant(each)))
+        for each, is_name in zip(items, names, strict=True)
+    )
 
 
 def operation(op: Op) -> bytes:
@@ -124,7 +125,9 @@ def feature(name: str, shape: Sequence[int], *further: bytes) -> bytes:
     return part(1, name) + part(3, part(5, part(1, *map(varint, shape)), number(2, 65568), *further))
 
 
-def network(shape: Sequence[int], *layers: tuple[str, int, bytes, Sequence[str], Sequence[str]]) -> bytes:
+def network(
+    shape: Sequence[int], *layers: tuple[str, int, bytes, Sequence[str], Sequence[str]], is_exact: bool = True
+) -> bytes:
     """Return a network of the older format with the input ``x``: names, fields, parameters, operands, results."""
     body = b"".join(
         part(
@@ -138,4 +141,4 @@ def network(shape: Sequence[int], *layers: tuple[str, int, bytes, Sequence[str],
     )
     last = layers[-1][-1][-1]
     described = part(2, part(1, feature("x", shape)), part(10, part(1, last)))
-    return number(1, 4) + described + part(500, body, number(5, 1))
+    return number(1, 4) + described + part(500, body, number(5, is_exact))

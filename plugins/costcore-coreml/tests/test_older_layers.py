@@ -615,11 +615,26 @@ SETTINGS = [
     (130, part(25, part(1, part(2, bytes(6)))), [MAP], {"mread": 4 * 96 + 6}),
     (130, part(50, one(1, 0.5)), [MAP], {"alpha": 0.5}),
     (130, part(15, one(1, 0.25)), [MAP], {"slope": 0.25}),
+    (100, CONV + part(51) + number(70, 1) + halves(90) + halves(91), [MAP], {"mread": 4 * 96 + 2 * 168}),
     (140, number(1, 8) + number(2, 5) + number(10, 1) + halves(20) + halves(21), [(2, 8)], {"mread": 64 + 80 + 10}),
     (150, number(1, 50) + number(2, 6) + halves(20), [(7, 1, 1, 1)], {"mread": 4 * 7 + 2 * 42}),
+    (190, b"", [MAP], {"output_shapes": [MAP]}),
+    (200, b"", [MAP], {"output_shapes": [MAP]}),
+    (212, sizes(1, 2, 7), [(1, 2, 3, 8, 8), (5, 1, 4, 1, 1)], {"output_shapes": [(5, 2, 3, 2, 7)]}),
+    (212, b"", [(1, 2, 3, 8, 8), (5, 1, 5, 1, 1)], {"output_shapes": [(5, 1, 3, 1, 1)]}),
+    (211, b"", [MAP], {"output_shapes": [(2, 3, 1, 1)]}),
+    (925, number(1, -1), [(2, 5), (2, 5)], {"output_shapes": [(2, 5, 2)], "axis": 2}),
+    (930, number(1, -1), [(2, 5), (3,)], {"output_shapes": [(2, 3)], "axis": 1}),
+    (1015, number(1, -2), [(2, 9), (1,)], {"input_shapes": [(2, 9)], "axis": 0}),
     (160, number(1, 3) + b"".join(map(halves, (15, 16, 17, 18))), [MAP], {"mread": 4 * 96 + 2 * 6}),
     (160, number(1, 3) + number(5, 1) + halves(15) + halves(16), [MAP], {"mread": 4 * 96 + 2 * 6}),
     (180, number(3, 5), [MAP], {"size": 5}),
+    (
+        1471,
+        number(1, 4) + number(2, 3) + number(50, 1) + b"".join(number(i, 1) for i in (20, 21, 22)) + halves(61),
+        [(2, 3, 2, 2, 2)],
+        {"mread": 4 * 48 + 48 + 8},
+    ),
     (210, sizes(1, 2, 2) + number(5, 1), [MAP], {"mode": "linear"}),
     (210, sizes(1, 2, 2), [MAP], {"mode": "nearest"}),
     (245, sizes(1, 3, 1, 1) + halves(2), [MAP], {"mread": 4 * 96 + 6}),
@@ -631,6 +646,9 @@ SETTINGS = [
     (1461, number(1, 2), [MAP], {"axis": 2}),
     (1015, number(1, 1) + number(2, 3), [(2, 9)], {"k": 3, "axis": 1}),
     (1045, number(5, 8) + number(6, 5) + halves(8), [(2, 8)], {"mread": 64 + 80}),
+    # steps of the first axis, of a vector each
+    (400, RNN + number(15, 1), [(5, 3)], {"output_shapes": [(5, 4)], "input_shapes": [(5, 1, 3), (4, 3), (4, 4)]}),
+    (400, RNN + number(15, 1), [(5, 3, 1, 1)], {"output_shapes": [(5, 4, 1, 1)]}),
     (1350, sizes(1, 4, 4) + halves(3) + halves(4), [MAP], {"mread": 4 * 96 + 2 * 32, "axis": (2, 3)}),
     (1040, number(1, 50) + number(2, 6) + halves(20), [(7, 1)], {"mread": 4 * 7 + 2 * 42}),
     # 4 (3 + 4) weights of 2 bytes for each gate, biases, peepholes, and states of 4
@@ -644,7 +662,7 @@ SETTINGS = [
     *(
         (field, RNN + part(15, number(20, 1)) + part(20, halves(1)) * n, [STEPS, *[(1, 1, 4, 1, 1)] * 2], found)
         for field, n, found in (
-            (420, 1, {"mread": 60 + 2 * 128 + 32, "bidirectional": False}),
+            (420, 1, {"mread": 60 + 2 * 128 + 32, "bidirectional": False, "output_shapes": [(1, 1, 4, 1, 1)] * 3}),
             (430, 2, {"mread": 60 + 4 * 128 + 32, "bidirectional": True}),
         )
     ),
@@ -659,7 +677,8 @@ SETTINGS = [
 
 @pytest.mark.parametrize(("field", "parameters", "shapes", "expected"), SETTINGS, ids=[str(row[0]) for row in SETTINGS])
 def test_settings_and_weights_are_read(field, parameters, shapes, expected):
-    (found,) = estimate(network(shapes, field, parameters, ["y", "z"][: 1 + (field == 1015)])).layer_report.values()
+    results = ["y", "z", "v"][: {1015: 2, 420: 3}.get(field, 1)]
+    (found,) = estimate(network(shapes, field, parameters, results)).layer_report.values()
     found |= found["params"]
     assert {name: found[name] for name in expected} == expected
 
@@ -667,8 +686,31 @@ def test_settings_and_weights_are_read(field, parameters, shapes, expected):
 @pytest.mark.parametrize("field", [290, 1070])
 def test_a_constant_layer_is_a_value(field):
     constant = ("c", field, sizes(1, 3, 1, 1) + halves(2), [], ["h"])
-    (found,) = estimate(saved(layers(MAP, constant, ("a", 230, b"", ["x", "h"], ["y"])))).layer_report.values()
+    (found,) = estimate(saved(layers(MAP, constant, ("net/a", 230, b"", ["x", "h"], ["y"])))).layer_report.values()
     assert (found["output_shapes"], found["mread"], found["n_params"]) == ([MAP], 4 * 96 + 6, 3)
+    assert found["module"] == "net"
+
+
+@pytest.mark.parametrize(
+    ("field", "parameters", "shape", "mread"),
+    [
+        (150, number(1, 50) + number(2, 6) + number(10, 1) + halves(21), (7, 1, 1, 1), 4 * 42 + 12),
+        (1040, number(1, 50) + number(2, 6) + number(3, 1) + halves(21), (7, 1), 4 * 42 + 12),
+        (245, sizes(1, 3, 1, 1) + number(3, 1) + sizes(4, 3, 1, 1) + halves(5), MAP, 4 * 96 + 6),
+        (1045, number(5, 8) + number(6, 5) + number(7, 1) + halves(9), (2, 8), 4 * 10 + 10),
+    ],
+)
+def test_a_bias_that_is_added_after_the_layer_is_read(field, parameters, shape, mread):
+    *_, found = estimate(network([shape], field, parameters, ["y"])).layer_report.values()
+    assert (found["op"], found["mread"]) == ("add", mread)
+
+
+@pytest.mark.parametrize("shape", [(8,), (3, 4, 4), (2, 8)])
+def test_an_input_without_a_batch_gets_one(shape):
+    """Unless the file says that shapes are exact."""
+    content = layers(shape, ("a", 130, part(10), ["x"], ["y"]), is_exact=False)
+    (found,) = estimate(saved(content)).layer_report.values()
+    assert found["output_shapes"] == [shape if len(shape) == 2 else (1, *shape)]
 
 
 @pytest.mark.parametrize(
