@@ -731,10 +731,16 @@ def test_layers_that_are_not_counted_have_their_name(field, name):
 @pytest.mark.parametrize(
     ("field", "name"),
     [
-        *((300, "generalized linear model"), (401, "support vector machine"), (302, "ensemble of trees")),
+        *((number, "generalized linear model") for number in (300, 400)),
+        *((number, "support vector machine") for number in (301, 401)),
+        *((number, "ensemble of trees") for number in (302, 402)),
         *((304, "Bayesian probit regressor"), (404, "nearest neighbors"), (501, "recommender of similar items")),
-        *((555, "custom model"), (556, "linked model"), (560, "class confidence thresholding"), (601, "imputer")),
-        *((2000, "text classifier"), (2001, "word tagger"), (2002, "vision feature print")),
+        *((555, "custom model"), (556, "linked model"), (560, "class confidence thresholding")),
+        *((600, "one-hot encoder"), (601, "imputer"), (602, "feature vectorizer"), (603, "dictionary vectorizer")),
+        *((604, "scaler"), (606, "categorical mapping"), (607, "normalizer"), (609, "array feature extractor")),
+        *((610, "non-maximum suppression"), (900, "identity"), (2000, "text classifier"), (2001, "word tagger")),
+        *((2002, "vision feature print"), (2003, "sound analysis preprocessing"), (2004, "gazetteer")),
+        *((2005, "word embedding"), (2006, "audio feature print"), (3000, "encrypted model")),
     ],
 )
 def test_other_kinds_of_models_are_named(field, name):
