@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from costcore.errors import CostError
 from costcore.graphs import GraphValue
 
-from .model import Block, Model, Operation, TypeInfo
+from .model import Block, Model, Operation, TypeInfo, bits_type
 from .wire import Message
 
 T = TypeVar("T")
@@ -260,8 +260,7 @@ def _weight(weights: Message, *shape: int) -> list[str | GraphValue]:
     """Return a weight, of the type in which it is stored."""
     dtype = next((name for number, name in WEIGHTS.items() if weights.size(number)), "float32")
     if weights.has(40):
-        bits = weights.one(40).integer(1)
-        dtype = f"uint{bits}" if bits in (1, 2, 3, 4, 6) else "uint8"
+        dtype = bits_type(weights.one(40).integer(1))
     if min(shape, default=0) < 0:
         raise ValueError(f"a weight has the shape {shape}")
     return [GraphValue(shape, dtype, is_stored=True)]

@@ -13,6 +13,7 @@ from costcore.errors import CostError
 from costcore.files import content_of, is_folder, open_file
 from costcore.graphs import DEEPEST, GraphValue
 from costcore.graphs.graph import damaged
+from costcore.ir import BITS
 from costcore.numbers import Dim
 
 from .wire import MOST_VALUES, File, Message
@@ -109,6 +110,11 @@ class TypeInfo(NamedTuple):
 
 
 NO_TENSOR = TypeInfo(None, "string")
+
+
+def bits_type(bits: int) -> str:
+    """Return the type of integers of a few bits; those that no type has are in bytes."""
+    return kind if (kind := f"uint{bits}") in BITS else "uint8"
 
 
 class Operation(NamedTuple):

@@ -431,8 +431,8 @@ ROWS: tuple[Row, ...] = (
     ),
     row("resample", "grid_sample", {**X, "grid": operand("coordinates")}, mode=LINEAR),
     row("affine", "grid_sample", {**X, "grid": operand("transform_matrix")}, mode=LINEAR),
-    row("concat", "concat", XS, axis=lambda a: int(number(a, "axis", 0)) % max(a["values"][0].ndim, 1)),
-    row("stack", "stack", XS, axis=lambda a: int(number(a, "axis", 0)) % (a["values"][0].ndim + 1)),
+    row("concat", "concat", XS, axis=lambda a: int(number(a, "axis", 0)) % max(a["outputs"][0].ndim, 1)),
+    row("stack", "stack", XS, axis=lambda a: int(number(a, "axis", 0)) % a["outputs"][0].ndim),
     Row(
         "coreml::gather",
         "embedding",

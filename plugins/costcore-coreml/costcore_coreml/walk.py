@@ -14,7 +14,7 @@ from costcore.graphs.graph import OpenSizes, new_node
 from costcore.numbers import Dim, as_dim, is_symbolic
 
 from .loops import counted_trips
-from .model import LARGEST, Block, Operation, TypeInfo
+from .model import LARGEST, Block, Operation, TypeInfo, bits_type
 from .rows import LEAST_AXES, OPERANDS, WALKED
 from .shapes import Found, data_of, shapes_of
 
@@ -240,7 +240,7 @@ def _bits(kind: str, main: GraphValue, lut: Any) -> str:
     if kind == "constexpr_sparse_to_dense":
         return "uint1"
     bits = (lut.shape[-2] if lut.ndim > 2 else lut.size).bit_length() - 1 if isinstance(lut, GraphValue) else 8
-    return f"uint{bits}" if bits in (1, 2, 3, 4, 6) else "uint8"
+    return bits_type(bits)
 
 
 FAILURES = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, StopIteration)

@@ -128,7 +128,7 @@ class Message:
         if len(values) > MOST_MESSAGES:
             raise ValueError(f"a list has more than {MOST_MESSAGES:,} entries")
         for value in values:
-            yield Message(file, *(value if type(value) is tuple else _span(value)))
+            yield Message(file, *_span(value))
 
     def one(self, number: int) -> Message:
         """Return the message of a field; an empty one without the field."""

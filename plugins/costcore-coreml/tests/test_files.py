@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 from pathlib import Path
 
@@ -28,6 +29,7 @@ def test_models_are_counted(file):
     report = estimate(file)
     assert report.status == ("assumed" if file.stem in ("cond", "loop") else "complete")
     assert report.calls and not report.ignored_layers
+    assert re.fullmatch("specification [4-9]", report.versions["coreml"])
 
 
 @pytest.mark.parametrize("file", [CNN, DATA / "cnn_layers.mlmodel"], ids=["program", "layers"])

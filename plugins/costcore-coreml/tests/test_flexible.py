@@ -4,7 +4,7 @@ import re
 import struct
 
 import pytest
-from program import Op, V, feature, model, named, network, number, operation, part, saved, varint
+from program import Op, V, argument, feature, model, named, network, number, operation, part, saved, varint
 
 from costcore import CostError, estimate
 from costcore.graphs import DEEPEST
@@ -231,6 +231,23 @@ def test_models_inside_each_other_are_bounded(depth):
             estimate(saved(content))
     else:
         assert len(estimate(saved(content)).calls) == 1
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_blocks_inside_each_other_are_bounded(depth):
+    inner = part(2, "x")
+    for i in range(DEEPEST + depth):
+        made = part(3, named(f"y{i}", V((2,))))
+        branches = part(2, part(1, "pred"), part(2, argument("%b"))) + made + part(4, inner) + part(4, part(2, "x"))
+        inner = part(2, f"y{i}") + part(3, part(1, "cond") + branches)
+    given = part(1, named("x", V((2,)))) + part(1, named("b", V((), "bool")))
+    function = given + part(2, "CoreML7") + part(3, part(1, "CoreML7"), part(2, inner))
+    path = saved(number(1, 8) + part(502, number(1, 1), part(2, part(1, "main"), part(2, function))))
+    if depth:
+        with pytest.raises(CostError, match="blocks are inside each other more than"):
+            estimate(path)
+    else:
+        assert estimate(path).total_report["flops"] == 0
 
 
 @pytest.mark.parametrize(

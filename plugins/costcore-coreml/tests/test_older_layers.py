@@ -369,7 +369,7 @@ ROWS = [
         None,
         162,
     ),
-    ("pooling", 120, part(30), [MAP], ["max_pool"], (2, 3, 2, 2), 24 * 8, 0),
+    *(("pooling", 120, part(kind), [MAP], ["max_pool"], (2, 3, 2, 2), 24 * 8, 0) for kind in (30, 32)),
     ("pooling", 120, number(1, 2) + sizes(10, 2, 1) + part(30), [(5, *MAP)], ["lp_pool"], (5, 2, 3, 3, 4), None, 0),
     ("pooling", 120, number(1, 1) + number(60, 1), [MAP], ["reduce_mean"], (2, 3, 1, 1), 6 * 16, 0),
     # ceil((4 + 2 - 2) / 3) + 1 = 3 rows, the last of which begins behind the padding; ceil((6 - 3) / 2) + 1 columns
@@ -603,13 +603,12 @@ SETTINGS = [
     # the layer's field, parameters and shapes of inputs; entries of the layer report, or attributes of the layer
     (100, number(1, 6) + number(2, 3) + sizes(20, 2, 2) + part(51, number(1, 1)), [MAP], {"padding": ((1, 0), (1, 0))}),
     (100, CONV + part(51) + sizes(30, 2, 2), [MAP], {"padding": ((0, 1), (0, 1)), "stride": (2, 2), "groups": 1}),
-    # the weights take 162 of their stored elements: of 2 bytes, of 1, of 4 bits, of 5 in bytes
+    # 162 weights as they are stored: of 2 bytes, of 1, of some bits
     *(
         (100, CONV + part(51) + part(90, stored), [MAP], {"mread": 4 * 96 + weight})
         for stored, weight in (
-            *((part(2, bytes(2)), 324), (part(31, bytes(1)), 162), (part(30, b"1") + part(40, number(1, 4)), 81)),
-            (part(30, b"1") + part(40, number(1, 5)), 162),
-            *((part(30, b"1") + part(40, number(1, bits)), -(-162 * bits // 8)) for bits in (1, 2, 3, 6, 8)),
+            *((part(2, bytes(2)), 324), (part(31, bytes(1)), 162)),
+            *((part(30, b"1") + part(40, number(1, bits)), -(-162 * bits // 8)) for bits in (1, 2, 3, 4, 5, 6, 7, 8)),
         )
     ),
     (130, part(25, part(1, part(2, bytes(6)))), [MAP], {"mread": 4 * 96 + 6}),
@@ -618,6 +617,7 @@ SETTINGS = [
     (100, CONV + part(51) + number(70, 1) + halves(90) + halves(91), [MAP], {"mread": 4 * 96 + 2 * 168}),
     (140, number(1, 8) + number(2, 5) + number(10, 1) + halves(20) + halves(21), [(2, 8)], {"mread": 64 + 80 + 10}),
     (150, number(1, 50) + number(2, 6) + halves(20), [(7, 1, 1, 1)], {"mread": 4 * 7 + 2 * 42}),
+    (270, b"", [(5, 8, 1, 1)] * 2, {"mread": 4 * 80, "input_shapes": [(5, 1, 8), (5, 8, 1)]}),
     (190, b"", [MAP], {"output_shapes": [MAP]}),
     (200, b"", [MAP], {"output_shapes": [MAP]}),
     (212, sizes(1, 2, 7), [(1, 2, 3, 8, 8), (5, 1, 4, 1, 1)], {"output_shapes": [(5, 2, 3, 2, 7)]}),

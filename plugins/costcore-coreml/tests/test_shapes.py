@@ -202,6 +202,14 @@ SHAPES = [
     ("gather", {"indices": 1, "axis": 1}, [(6, 8, 9)]),
     ("list_gather", {"x": None, "ls": V((4, None), is_list=True), "indices": V((3,), "int32")}, [(3, 6)]),
     ("list_length", {"x": None, "ls": V((4, None), is_list=True)}, [()]),
+    (
+        "list_scatter",
+        {"x": None, "ls": V((4, None), is_list=True), "indices": V((3,), "int32"), "value": V((3, 5))},
+        [(4, 5)],
+    ),
+    ("list_write", {"x": None, "ls": V((4, None), is_list=True), "index": 1, "value": V((5,))}, [(4, 5)]),
+    ("reduce_sum", {"x": V((None,)), "axes": (-1,), "keep_dims": True}, [(1,)]),
+    ("flatten2d", {}, [(6, 216)]),
 ]
 
 OTHERS = {"p": V((None, 2, 4, 3)), "q": V((6, 3, 7))}
