@@ -650,7 +650,7 @@ def _filled(kind: str, number: int) -> Callable[[Layer], tuple[str, Operands]]:
 
 
 def _range(layer: Layer) -> tuple[str, Operands]:
-    end, start, step = ((layer.parameters.floats(number) or [float(number == 3)])[0] for number in (1, 2, 3))
+    end, start, step = ((layer.parameters.floats(number) or [0.0])[0] for number in (1, 2, 3))
     numbers = {"end": end, "start": start, "step": step or 1.0}
     return "range_1d", {name: [_constant([value])] for name, value in numbers.items()}
 

@@ -99,14 +99,13 @@ NETWORKS = (303, 403, 500)
 
 
 class TypeInfo(NamedTuple):
-    """The type of a value: its sizes (None for an open one), type of elements, and whether it is a state.
+    """The type of a value: its sizes (None for an open one), and the type of its elements.
 
     ``shape`` is None if it is not a tensor.
     """
 
     shape: tuple[int | None, ...] | None
     dtype: str
-    is_state: bool = False
 
 
 NO_TENSOR = TypeInfo(None, "string")
@@ -364,13 +363,13 @@ def _operation(operation: Message, depth: int) -> Operation:
     return _new_operation(Operation, (kind, name, inputs, outputs, blocks))
 
 
-def _type(kind: Message, is_state: bool = False, depth: int = 0) -> TypeInfo:
-    if kind.has(5) and depth == 0:
-        return _type(kind.one(5).one(1), True, 1)
-    if kind.has(2) and depth == 0:  # a list is a tensor whose first axis counts its elements
-        element, length = _type(kind.one(2).one(1), is_state, 1), kind.one(2).one(2)
+def _type(kind: Message, is_inner: bool = False) -> TypeInfo:
+    if kind.has(5) and not is_inner:  # a state
+        return _type(kind.one(5).one(1), True)
+    if kind.has(2) and not is_inner:  # a list is a tensor whose first axis counts its elements
+        element, length = _type(kind.one(2).one(1), True), kind.one(2).one(2)
         count = _size(length.one(1).integer(1)) if length.has(1) else None
-        return TypeInfo(None if element.shape is None else (count, *element.shape), element.dtype, is_state)
+        return TypeInfo(None if element.shape is None else (count, *element.shape), element.dtype)
     if not kind.has(1):
         return NO_TENSOR
     tensor = kind.one(1)
@@ -381,7 +380,7 @@ def _type(kind: Message, is_state: bool = False, depth: int = 0) -> TypeInfo:
     if len(axes) > MOST_AXES:
         raise ValueError(f"a value has {len(axes)} axes")
     shape = tuple(_size(axis.one(1).integer(1)) if axis.has(1) else None for axis in axes)
-    return TypeInfo(shape, dtype, is_state)
+    return TypeInfo(shape, dtype)
 
 
 Constant: TypeAlias = "tuple[tuple[int, ...], str, tuple[Any, ...] | None]"

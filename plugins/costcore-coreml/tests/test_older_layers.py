@@ -626,8 +626,8 @@ SETTINGS = [
     (925, number(1, -1), [(2, 5), (2, 5)], {"output_shapes": [(2, 5, 2)], "axis": 2}),
     (930, number(1, -1), [(2, 5), (3,)], {"output_shapes": [(2, 3)], "axis": 1}),
     (1015, number(1, -2), [(2, 9), (1,)], {"input_shapes": [(2, 9)], "axis": 0}),
-    (160, number(1, 3) + b"".join(map(halves, (15, 16, 17, 18))), [MAP], {"mread": 4 * 96 + 2 * 6}),
-    (160, number(1, 3) + number(5, 1) + halves(15) + halves(16), [MAP], {"mread": 4 * 96 + 2 * 6}),
+    (160, number(1, 3) + halves(17), [MAP], {"mread": 4 * 96 + 2 * 6}),
+    *((160, number(1, 3) + number(5, 1) + halves(i), [MAP], {"mread": 4 * 96 + 18}) for i in (15, 16)),
     (180, number(3, 5), [MAP], {"size": 5}),
     (
         1471,
@@ -649,7 +649,7 @@ SETTINGS = [
     # steps of the first axis, of a vector each
     (400, RNN + number(15, 1), [(5, 3)], {"output_shapes": [(5, 4)], "input_shapes": [(5, 1, 3), (4, 3), (4, 4)]}),
     (400, RNN + number(15, 1), [(5, 3, 1, 1)], {"output_shapes": [(5, 4, 1, 1)]}),
-    (1350, sizes(1, 4, 4) + halves(3) + halves(4), [MAP], {"mread": 4 * 96 + 2 * 32, "axis": (2, 3)}),
+    *((1350, sizes(1, 4, 4) + halves(i), [MAP], {"mread": 4 * 96 + 6 * 16, "axis": (2, 3)}) for i in (3, 4)),
     (1040, number(1, 50) + number(2, 6) + halves(20), [(7, 1)], {"mread": 4 * 7 + 2 * 42}),
     # 4 (3 + 4) weights of 2 bytes for each gate, biases, peepholes, and states of 4
     (400, RNN + number(20, 1) + halves(30), [STEPS], {"mread": 60 + 2 * 32, "bidirectional": False}),
