@@ -176,7 +176,7 @@ def _operations(layer: Message) -> list[Operation]:
     name, inputs, outputs = layer.text(1), layer.texts(2), layer.texts(3)
     field = next((number for number in layer.numbers() if FIRST_LAYER <= number < LAST_LAYER), 0)
     parameters = layer.one(field)
-    if field in (230, 231, 240, 260, 261, 870, 875) and len(inputs) > (1 if field == 240 else 2):
+    if field in (230, 231, 240, 260, 261) and len(inputs) > (1 if field == 240 else 2):
         steps: list[tuple[str, Operands]] = [(PLAIN[field], {"x": inputs[:1], "y": [other]}) for other in inputs[1:]]
         if field == 240:
             steps.append(("mul", {"y": [_constant([1 / len(inputs)], shape=())]}))

@@ -250,6 +250,7 @@ ATTRIBUTES = [
     ("max_pool", {"kernel_sizes": (3, 2), "pad_type": "same_lower"}, (2, 3, 8, 8), {"padding": ((1, 1), (1, 0))}),
     ("max_pool", {"kernel_sizes": (3, 2), "pad_type": "same"}, (2, 3, 8, 8), {"padding": ((1, 1), (0, 1))}),
     ("reduce_mean", {"axes": (-1, 1), "keep_dims": True}, (2, 1, 8, 1), {"axis": (1, 3), "keepdims": True}),
+    ("reduce_mean", {"axes": (1,)}, (2, 8, 8), {"axis": (1,), "keepdims": False}),
     ("reduce_argmax", {"axis": -3}, (2, 8, 8), {"axis": 1}),
     ("reduce_argmin", {}, (2, 3, 8), {"axis": 3}),
     ("clip", {"alpha": 0.5, "beta": 2.0}, (2, 3, 8, 8), {"lower": 0.5, "upper": 2.0}),

@@ -272,17 +272,19 @@ def test_images_have_channels_and_may_have_open_sizes(fields, shape, given):
 
 
 def test_the_default_function_is_that_of_the_description():
-    """Two functions, of 8 x 8 products and of 8 x 16; the second one is the default."""
+    """Two functions, of 8 x 8 products and of 8 x 16; the second one is the default, and its first axis is open."""
+    limits = part(31, part(1, number(1, 1), number(2, 4)), part(1, number(1, 8), number(2, 8)))
     functions, described = b"", b""
     for name, width in (("small", 8), ("large", 16)):
-        op = Op("linear", {"x": "%x", "weight": V((width, 8), stored=True)}, {"y": V((1, width))})
+        op = Op("linear", {"x": "%x", "weight": V((width, 8), stored=True)}, {"y": V((None, width))})
         block = part(2, "y") + part(3, operation(op))
-        body = part(1, named("x", V((1, 8)))) + part(2, "CoreML7") + part(3, part(1, "CoreML7"), part(2, block))
+        body = part(1, named("x", V((None, 8)))) + part(2, "CoreML7") + part(3, part(1, "CoreML7"), part(2, block))
         functions += part(2, part(1, name), part(2, body))
-        described += part(20, part(1, name), part(2, feature("x", (1, 8))))
+        described += part(20, part(1, name), part(2, feature("x", (1, 8), limits)))
     path = saved(number(1, 9) + part(2, described + part(21, "large")) + part(502, number(1, 1), functions))
-    assert estimate(path).total_report["macs"] == 128
-    assert estimate(path, function="small").total_report["macs"] == 64
+    assert str(estimate(path).total_report["macs"]) == "128*x_0"
+    assert estimate(path, (2, 8)).total_report["macs"] == 256
+    assert estimate(path, (1, 8), function="small").total_report["macs"] == 64
 
 
 LIMITS = [

@@ -705,10 +705,10 @@ def test_a_bias_that_is_added_after_the_layer_is_read(field, parameters, shape, 
     assert (found["op"], found["mread"]) == ("add", mread)
 
 
-@pytest.mark.parametrize("shape", [(8,), (3, 4, 4), (2, 8)])
-def test_an_input_without_a_batch_gets_one(shape):
-    """Unless the file says that shapes are exact."""
-    content = layers(shape, ("a", 130, part(10), ["x"], ["y"]), is_exact=False)
+@pytest.mark.parametrize(("shape", "kind"), [((8,), 303), ((3, 4, 4), 403), ((2, 8), 500)])
+def test_an_input_without_a_batch_gets_one(shape, kind):
+    """Of a regressor, a classifier, and another network, unless the file says that shapes are exact."""
+    content = layers(shape, ("a", 130, part(10), ["x"], ["y"]), is_exact=False, kind=kind)
     (found,) = estimate(saved(content)).layer_report.values()
     assert found["output_shapes"] == [shape if len(shape) == 2 else (1, *shape)]
 

@@ -3,7 +3,7 @@
 from math import prod
 
 import pytest
-from program import Op, V, model
+from program import Op, Packed, V, model
 
 from costcore import estimate
 
@@ -189,6 +189,14 @@ SHAPES = [
     ),
     ("reshape_like", {"x": V((8,)), "ref_tensors": ["%p"], "begins": [1], "ends": [3], "end_masks": [False]}, [(2, 4)]),
     ("tile", {"reps": (-1, 2, 1, 1)}, [(6, 6, 8, 9)]),  # -1 / size, as integers
+    *(
+        ("tile", {"reps": Packed((2, 1, 3, 1), dtype)}, [(12, 3, 24, 9)])
+        for dtype in ("int8", "int16", "int64", "uint8", "uint16", "uint32")
+    ),
+    *(
+        ("upsample_bilinear", {"scale_factor_height": Packed((1.5,), dtype)}, [(6, 3, 12, 9)])
+        for dtype in ("float16", "float64")
+    ),
     ("random_categorical", {"x": V((None, 7))}, [(6, 1)]),
     ("crop_resize", {"boxes": V((5, 4)), "box_indices": V((5,), "int32")}, [(5, 3, 1, 1)]),
     ("affine", {"transform_matrix": V((6, 6)), "output_height": 4, "output_width": 5}, [(6, 3, 4, 5)]),
