@@ -86,6 +86,8 @@ class Integers(NamedTuple):
     def of(self, layer: LayerInfo) -> tuple[Any, ...] | None:
         """Return the elements of a constant; None if it is not small, has no such elements, or is not in the file.
 
+        OpenVINO writes one byte for an empty one.
+
         Raises:
             CostError: if the file cannot be read, or became shorter since it was opened.
         """
@@ -94,6 +96,8 @@ class Integers(NamedTuple):
         form = FORMATS.get(kind) or (FURTHER.get(kind) if self.are_all else None)
         if form is None or offset is None or size is None or offset < 0 or not 0 <= size <= MOST_BYTES:
             return None
+        if any(0 in port.shape for port in layer.outputs):
+            return ()
         if size % struct.calcsize(form) or offset + size > self.nbytes:
             return None
         with open_file(self.path) as file:
