@@ -151,7 +151,7 @@ class Model(NamedTuple):
 
     graphs: Sequence[Graph]
     version: int
-    nbytes: int = 0
+    nbytes: int
 
 
 def read_model(path: str) -> Model:
@@ -336,8 +336,6 @@ class _Reader:
         """Return the number of scales, and whether a zero point is not 0."""
         at += UINT32(self._content, at)[0]
         scales_at, points_at = self._offsets(at)[2:4]
-        if not scales_at and not points_at:
-            return 0, False
         scales = self._text_at(at + scales_at)[1] if scales_at else 0
         start, count = self._text_at(at + points_at) if points_at else (0, 0)
         count = min(count, scales)
