@@ -276,6 +276,7 @@ SHAPES = [
         {"output_dim": "2", "group_size": "3", "spatial_scale": "1"},
         [(5, 2, 3, 3)],
     ),
+    ("DeformablePSROIPooling", [given(None, 2, 8, 9), given(5, 5)], {"output_dim": "2"}, [(5, 2, 1, 1)]),
     (
         "RegionYolo",
         [given(None, 18, 4, 5)],
@@ -615,6 +616,19 @@ COSTS = [
     ("BinaryConvolution", [given(1, 2, 6, 6), weight(4, 2, 3, 3)], windows(), (1, 4, 4, 4), 64 * 18, 4 * (72 + 72)),
     # each of 36 inputs by 5 x 2 x 2 weights of its group
     ("GroupConvolutionBackpropData", [given(1, 4, 3, 3), weight(2, 2, 5, 2, 2)], windows(), (1, 10, 4, 4), 720, 464),
+    ("ConvertLike", [given(6), index(2)], {}, (6,), 0, 24),
+    # 40 units of 7 products, and tanh; of 3 times as many, 2 sigmoids of 4 FLOPs, tanh, r h, 1 - z, (1 - z) n and + z h
+    *(
+        (
+            kind,
+            [given(2, 5, 3), given(2, 1, 4), index(2), weight(1, n, 3), weight(1, n, 4), weight(1, n)],
+            {"hidden_size": "4", "direction": "forward"},
+            (2, 1, 5, 4),
+            40 * flops,
+            4 * (30 + 8 + 8 * n),
+        )
+        for kind, n, flops in (("RNNSequence", 4, 7 + 1), ("GRUSequence", 12, 21 + 8 + 1 + 4))
+    ),
     # 3 samples of 6 units, 10 products each onto a bias; 1 FLOP or 3 of the function
     *(
         ("RNNCell", [given(3, 4), given(3, 6), weight(6, 4), weight(6, 6), weight(6)], data, (3, 6), 18 * flops, 384)
