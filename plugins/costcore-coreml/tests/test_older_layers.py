@@ -631,6 +631,15 @@ SETTINGS = [
     (180, number(3, 5), [MAP], {"size": 5}),
     (
         1471,
+        number(1, 4)
+        + number(2, 3)
+        + b"".join(number(20 + i, 2) + number(31 + i, 1 + i) for i in range(3))
+        + b"".join(number(40 + i, 4 - i) for i in range(3)),
+        [(2, 3, 7, 7, 7)],
+        {"kernel": (2, 2, 2), "stride": (1, 2, 3), "dilation": (4, 3, 2), "output_shapes": [(2, 4, 3, 2, 2)]},
+    ),
+    (
+        1471,
         number(1, 4) + number(2, 3) + number(50, 1) + b"".join(number(i, 1) for i in (20, 21, 22)) + halves(61),
         [(2, 3, 2, 2, 2)],
         {"mread": 4 * 48 + 48 + 8},

@@ -149,6 +149,8 @@ SHAPES = [
     ("OneHot", [index(None, 2), scalar(7), scalar(1), scalar(0)], {"axis": "1"}, [(6, 7, 2)]),
     ("DepthToSpace", [given(None, 12, 3, 4)], {"block_size": "2", "mode": "blocks_first"}, [(6, 3, 6, 8)]),
     ("SpaceToDepth", [given(None, 3, 4, 6)], {"block_size": "2", "mode": "blocks_first"}, [(6, 12, 2, 3)]),
+    ("DepthToSpace", [given(None, 16, 3, 4, 5)], {"block_size": "2", "mode": "blocks_first"}, [(6, 2, 6, 8, 10)]),
+    ("SpaceToDepth", [given(None, 3, 4, 6, 8)], {"block_size": "2", "mode": "blocks_first"}, [(6, 24, 2, 3, 4)]),
     ("SpaceToBatch", [X, stored(1, 1, 2, 3), stored(0, 0, 1, 0), stored(0, 0, 1, 3)], {}, [(36, 3, 5, 4)]),
     ("BatchToSpace", [X, stored(1, 1, 2, 3), stored(0, 0, 1, 0), stored(0, 0, 0, 2)], {}, [(1, 3, 15, 25)]),
     (
