@@ -45,6 +45,7 @@ UPDATES: Mapping[str, Operations] = {
     "add": Operations(add=1),
     "mean": Operations(add=1),
     "mul": Operations(mul=1),
+    "div": Operations(div=1),
     "max": Operations(cmp=1),
     "min": Operations(cmp=1),
 }
@@ -56,9 +57,9 @@ UPDATES: Mapping[str, Operations] = {
 def calc_scatter(layer: Layer) -> Cost:
     """Copy of x with updates at given indices: one operation per update, none if updates replace elements.
 
-    ``reduction`` is ``"none"`` (default), ``"add"``, ``"mul"``, ``"max"``, ``"min"`` or ``"mean"`` (sums, then a
-    division per output element). A scalar update counts once per index. A factor ``alpha`` other than 1 makes an
-    addition an fma. x is read completely, because the replaced elements are unknown.
+    ``reduction`` is ``"none"`` (default), ``"add"``, ``"mul"``, ``"div"``, ``"max"``, ``"min"`` or ``"mean"`` (sums,
+    then a division per output element). A scalar update counts once per index. A factor ``alpha`` other than 1 makes
+    an addition an fma. x is read completely, because the replaced elements are unknown.
 
     Shapes: x[N, C], indices[M], updates[M, C] -> y[N, C]
     Settings: axis=0, reduction="add"

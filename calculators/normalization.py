@@ -173,6 +173,20 @@ def calc_mean_variance_norm(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
+def calc_subtract_mean(layer: Layer) -> Cost:
+    """Differences from the mean over the axes ``axis``: per row of c elements c - 1 add, 1 div and c add.
+
+    Source: OpenVINO MVN-6 without ``normalize_variance``.
+
+    Shapes: x[N, C, H, W] -> y[N, C, H, W]
+    Settings: axis=(2, 3)
+    """
+    x = layer["x"]
+    rows = row_count(x.shape, layer.attrs["axis"])
+    return Cost(Operations(add=2 * x.size - rows, div=rows), layer.read, layer.written, layer.attrs)
+
+
 def rms_norm_operations(elements: Dim, count: Dim) -> Operations:
     """Return the operations of a weighted ``rms_norm`` of ``count`` rows, ``elements`` elements in all."""
     return Operations(fma=elements - count, mul=count + 2 * elements, add=count, div=2 * count, special=count)

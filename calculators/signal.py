@@ -136,6 +136,23 @@ def calc_stft(layer: Layer) -> Cost:
 
 
 @pattern("opaque")
+def calc_istft(layer: Layer) -> Cost:
+    """Real signal of half the spectra of its frames, which overlap: the inverse of ``stft``.
+
+    * Each frame: ``inverse_real_fft``, 1 / N (1 mul), and a product with the window that is added to y (1 fma).
+    * The sum of the squared windows, 1 mul per element and 1 add for each frame; 1 div per element of y by it.
+
+    Shapes: x[B, K, F], window[N] -> y[B, L]
+    Settings: frames=F, length=N
+    """
+    y, frames, n = layer.out, layer.attrs["frames"], layer.attrs["length"]
+    points = y.size // y.shape[-1] * frames * n
+    operations = _real_fft_operations(points, n) + Operations(mul=points, fma=points)
+    operations += Operations(mul=n, add=frames * n, div=y.size)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+@pattern("opaque")
 def calc_stft_power(layer: Layer) -> Cost:
     """Squared magnitudes of a short-time Fourier transform, ``stft`` and ``re * re + im * im`` of every bin.
 

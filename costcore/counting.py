@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 from costcore.errors import CostError, CostWarning, line_of, qualified_name, short_repr, unknown
-from costcore.ir import OPERATION_CLASSES, Calculator, Cost, Layer, Operations
+from costcore.ir import OPERATION_CLASSES, Calculator, Cost, Layer, Operations, prod
 from costcore.numbers import (
     Dim,
     Evaluation,
@@ -305,10 +305,16 @@ def _check_shapes(call: Call) -> None:
     shapes = f"of the shape {as_text(y.shape)} from one of the shape {as_text(x.shape)}"
     if layer.op == "reshape" and isinstance(x.size, int) and isinstance(y.size, int) and x.size != y.size:
         raise CostError(f"{call.name}: these values make a tensor {shapes}, which was assumed to be as large")
-    if layer.op == "slice" and len(x.shape) == len(y.shape):
-        pairs = ((a, b) for a, b in zip(x.shape, y.shape, strict=True) if isinstance(a, int) and isinstance(b, int))
-        if any(b > a for a, b in pairs):
-            raise CostError(f"{call.name}: these values cut a slice {shapes}, which was assumed to contain it")
+    if layer.op == "slice" and len(x.shape) == len(y.shape) and not _may_contain(x.shape, y.shape):
+        raise CostError(f"{call.name}: these values cut a slice {shapes}, which was assumed to contain it")
+
+
+def _may_contain(x: Sequence[Dim], y: Sequence[Dim]) -> bool:
+    """Return whether a slice of ``x`` can have the shape ``y``: it may drop axes, and add axes of size 1."""
+    if 0 in x:
+        return 0 in y or is_symbolic(prod(y))
+    sizes = iter(x)
+    return all(is_symbolic(b) or b == 1 or any(is_symbolic(a) or b <= a for a in sizes) for b in y)
 
 
 def _in_cost(cost: Cost | None, substitute: Callable[[Any], Any]) -> Cost | None:

@@ -590,7 +590,7 @@ def _first_index(start: Any, size: Dim, step: int) -> int:
 
 
 def _slice(site: RuleContext) -> list[Dependence | None]:
-    # An integer index has no step, and removes its axis.
+    # An integer index has no step, and removes its axis; axes of size 1 may be added.
     dependence, x, y = site.of_x, site.x, site.y
     if dependence is None or dependence.path is None:
         return site.all_outputs(dependence)
@@ -606,14 +606,12 @@ def _slice(site: RuleContext) -> list[Dependence | None]:
         first = _first_index(start, x.shape[axis], step)
         sizes[axis] = 1 if given is None else _slice_size(site, axis, axes, step)
         dependence = _range_of_axis(dependence, axis, first, step, x.shape[axis], sizes[axis])
-    if dependence is not None and len(sizes) != y.ndim:
-        dependence = reshaped(dependence, tuple(sizes), y.shape)
-    return site.all_outputs(dependence)
+    return site.all_outputs(None if dependence is None else reshaped(dependence, tuple(sizes), y.shape))
 
 
 def _slice_size(site: RuleContext, axis: int, axes: tuple[int, ...], step: int) -> Dim:
     x, y, attrs = site.x, site.y, site.layer.attrs
-    if x.ndim == y.ndim:
+    if x.ndim == y.ndim and None not in (attrs.get("step") or ()):
         return y.shape[axis]
     i = axes.index(axis)
     bounds: Any = attrs["start"][i], attrs["stop"][i], step

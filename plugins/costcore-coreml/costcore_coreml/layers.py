@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from costcore.errors import CostError
 from costcore.graphs import GraphValue
 
-from .model import Block, Model, Operation, TypeInfo
+from .model import Block, Model, Operation, TypeInfo, bits_type
 from .wire import Message
 
 T = TypeVar("T")
@@ -44,7 +44,6 @@ PLAIN = {
     231: "mul",
     260: "maximum",
     261: "minimum",
-    165: "mvn",
     240: "add",
     600: "identity",
     660: "clip",
@@ -66,7 +65,6 @@ PLAIN = {
     775: "acosh",
     780: "atanh",
     790: "erf",
-    795: "gelu",
     815: "equal",
     820: "not_equal",
     825: "less",
@@ -88,7 +86,6 @@ PLAIN = {
     905: "sub",
     950: "softmax",
     960: "reverse",
-    965: "reverse_sequence",
     1065: "shape",
     1080: "fill_like",
     1135: "reshape_like",
@@ -133,7 +130,17 @@ class Layer(NamedTuple):
 
     parameters: Message
     inputs: Sequence[str]
-    n_outputs: int = 1
+    n_outputs: int
+
+    @property
+    def x(self) -> Sequence[str]:
+        """The name of the first operand."""
+        return self.inputs[:1]
+
+    @property
+    def second(self) -> Sequence[str]:
+        """The name of the second operand; empty without one."""
+        return self.inputs[1:2]
 
 
 Operands = Mapping[str, Sequence["str | GraphValue"]]
@@ -153,7 +160,7 @@ def network_block(model: Model) -> Block:
     inputs = []
     for name, feature in model.features.items():
         is_open, shape = feature.is_open, feature.shape
-        if not is_exact and not feature.is_image and len(shape) in (1, 3):
+        if not is_exact and len(shape) in (1, 3):  # images have four axes
             is_open, shape = (False, *is_open), (1, *shape)
         sizes = tuple(None if free else size for free, size in zip(is_open, shape, strict=True))
         inputs.append((name, TypeInfo(sizes, "float32")))
@@ -169,7 +176,7 @@ def _operations(layer: Message) -> list[Operation]:
     name, inputs, outputs = layer.text(1), layer.texts(2), layer.texts(3)
     field = next((number for number in layer.numbers() if FIRST_LAYER <= number < LAST_LAYER), 0)
     parameters = layer.one(field)
-    if field in (230, 231, 240, 260, 261, 870, 875) and len(inputs) > (1 if field == 240 else 2):
+    if field in (230, 231, 240, 260, 261) and len(inputs) > (1 if field == 240 else 2):
         steps: list[tuple[str, Operands]] = [(PLAIN[field], {"x": inputs[:1], "y": [other]}) for other in inputs[1:]]
         if field == 240:
             steps.append(("mul", {"y": [_constant([1 / len(inputs)], shape=())]}))
@@ -179,13 +186,12 @@ def _operations(layer: Message) -> list[Operation]:
             key: [value] for key, value in zip("xy", inputs, strict=False)
         }
         if len(inputs) == 1 and (field in (230, 231) or field in COMPARISONS):
-            alpha = parameters.floats(1 if field < 825 else 2)
-            operands |= {"y": [_constant(alpha[:1] or [0.0], shape=())]}
+            operands |= {"y": [_constant([0.0], shape=())]}
         if field in (660, 1460):
             bounds = (("alpha", 1), ("beta", 2))
             operands |= {key: [_constant(parameters.floats(number)[:1] or [0.0])] for key, number in bounds}
         if field == 180:
-            operands |= {"size": [_constant([parameters.integer(3, 1)], "int32")]}
+            operands |= {"size": [_constant([parameters.integer(3)], "int32")]}
         axis = parameters.integer(1) if field in (950, 1455, 1461) else -3
         if field in (175, 950, 1455, 1461):
             operands |= {"axis": [_constant([axis], "int32")]}
@@ -222,15 +228,13 @@ def _in_turn(name: str, steps: Sequence[tuple[str, Operands]], outputs: Sequence
 def _shifted(p: Message) -> list[tuple[str, Operands]]:
     """Return what a layer ``unary`` does first, ``scale * x + shift``; nothing by default."""
     scale, shift = (p.floats(5) or [0.0])[0] or 1.0, (p.floats(4) or [0.0])[0]
-    return [("linear_activation", {"alpha": [_constant([scale])], "beta": [_constant([shift])]})] * (
-        (scale, shift) != (1.0, 0.0)
-    )
+    return [] if (scale, shift) == (1.0, 0.0) else [("linear_activation", {})]
 
 
 def _biased(field: int, p: Message, inputs: Sequence[str]) -> list[tuple[str, Operands]]:
     """Return the addition of a bias that the operation of a layer does not have."""
     if field == 245 and p.integer(3):
-        shape, bias = p.integers(4) or p.integers(1), p.one(5)
+        shape, bias = p.integers(4), p.one(5)
     elif field == 1045 and len(inputs) == 1 and p.integer(7):
         shape, bias = [p.integer(6)], p.one(9)
     elif (field == 150 and p.integer(10)) or (field == 1040 and p.integer(3)):
@@ -256,8 +260,7 @@ def _weight(weights: Message, *shape: int) -> list[str | GraphValue]:
     """Return a weight, of the type in which it is stored."""
     dtype = next((name for number, name in WEIGHTS.items() if weights.size(number)), "float32")
     if weights.has(40):
-        bits = weights.one(40).integer(1, 8)
-        dtype = f"uint{bits}" if bits in (1, 2, 3, 4, 6, 8) else "uint8"
+        dtype = bits_type(weights.one(40).integer(1))
     if min(shape, default=0) < 0:
         raise ValueError(f"a weight has the shape {shape}")
     return [GraphValue(shape, dtype, is_stored=True)]
@@ -267,8 +270,12 @@ def _windows(p: Message, valid: int, same: int) -> dict[str, list[str | GraphVal
     """Return the padding of a layer with windows."""
     if p.has(same):
         return {"pad_type": _text("same_lower" if p.one(same).integer(1) == 1 else "same")}
-    sides = [(each.integer(1), each.integer(2)) for each in p.one(valid).one(1).all(10)]
-    return {"pad_type": _text("custom"), "pad": _integers(*(n for side in sides or [(0, 0)] * 2 for n in side))}
+    return {"pad_type": _text("custom"), "pad": _integers(*(n for side in _borders(p.one(valid).one(1)) for n in side))}
+
+
+def _borders(amounts: Message) -> Sequence[tuple[int, int]]:
+    """Return the amounts above and below, left and right."""
+    return [(each.integer(1), each.integer(2)) for each in amounts.all(10)] or [(0, 0)] * 2
 
 
 def _pair(p: Message, number: int, default: int = 1) -> list[str | GraphValue]:
@@ -277,16 +284,16 @@ def _pair(p: Message, number: int, default: int = 1) -> list[str | GraphValue]:
 
 def _convolution(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    kernel, groups = p.integers(20) or [3, 3], p.integer(10, 1) or 1
+    kernel, groups = p.integers(20) or [3, 3], p.integer(10) or 1
     outputs, inner = p.integer(1), p.integer(2)
     is_transposed = bool(p.integer(60))
     shape = (inner, outputs // groups, *kernel) if is_transposed else (outputs, inner, *kernel)
     operands: dict[str, Sequence[str | GraphValue]] = {
-        "x": layer.inputs[:1],
-        "weight": layer.inputs[1:2] or _weight(p.one(90), *shape),  # a second operand is the weight
+        "x": layer.x,
+        "weight": layer.second or _weight(p.one(90), *shape),  # a second operand is the weight
         "groups": _integers(groups),
         "strides": _pair(p, 30),
-        "dilations": _pair(p, 40),
+        **({} if is_transposed else {"dilations": _pair(p, 40)}),
         **_windows(p, 50, 51),
     }
     if p.integer(70):
@@ -302,8 +309,8 @@ def _pooling(layer: Layer) -> tuple[str, Operands]:
     if p.integer(60):
         reductions = {"max": "reduce_max", "avg": "reduce_mean", "l2": "reduce_l2_norm"}
         keeps = GraphValue((), "bool", is_stored=True, data=(True,))
-        return reductions[kind], {"x": layer.inputs[:1], "axes": _integers(-2, -1), "keep_dims": [keeps]}
-    operands = {"x": layer.inputs[:1], "kernel_sizes": _pair(p, 10, 3), "strides": _pair(p, 20)}
+        return reductions[kind], {"x": layer.x, "axes": _integers(-2, -1), "keep_dims": [keeps]}
+    operands = {"x": layer.x, "kernel_sizes": _pair(p, 10, 3), "strides": _pair(p, 20)}
     if p.has(32):
         pad = p.one(32).integers(10) or [0, 0]
         sides = _integers(*(n for each in pad[:2] for n in (each, each)))
@@ -314,18 +321,18 @@ def _pooling(layer: Layer) -> tuple[str, Operands]:
 
 def _inner_product(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    operands = {"x": layer.inputs[:1], "weight": _weight(p.one(20), p.integer(2), p.integer(1))}
-    return "linear", {**operands, **({"bias": _weight(p.one(21), p.integer(2))} if p.integer(10) else {})}
+    operands = {"x": layer.x, "weight": _weight(p.one(20), p.integer(2), p.integer(1))}
+    return "old_linear", {**operands, **({"bias": _weight(p.one(21), p.integer(2))} if p.integer(10) else {})}
 
 
 def _batch_norm(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    if p.integer(6):
+    if p.integer(5):  # the mean and variance are those of the data
         parts = {"gamma": _weight(p.one(15), p.integer(1)), "beta": _weight(p.one(16), p.integer(1))}
-        return "instance_norm", {"x": layer.inputs[:1], **parts}
+        return "instance_norm", {"x": layer.x, **parts}
     fields = {"gamma": 15, "beta": 16, "mean": 17, "variance": 18}
     return "batch_norm", {
-        "x": layer.inputs[:1],
+        "x": layer.x,
         **{name: _weight(p.one(number), p.integer(1)) for name, number in fields.items()},
     }
 
@@ -338,24 +345,24 @@ def _activation(layer: Layer) -> tuple[str, Operands]:
     if field in (25, 71):
         names = ("alpha",) if field == 25 else ("alpha", "beta")
         return ACTIVATIONS[field], {
-            "x": layer.inputs[:1],
+            "x": layer.x,
             **{
                 name: _weight(w := p.one(number), w.size(1) // 4 or w.size(2) // 2)
                 for number, name in enumerate(names, 1)
             },
         }
     alpha = p.floats(1)[:1]
-    return ACTIVATIONS[field], {"x": layer.inputs[:1], **({"alpha": [_constant(alpha)]} if alpha else {})}
+    return ACTIVATIONS[field], {"x": layer.x, **({"alpha": [_constant(alpha)]} if alpha else {})}
 
 
 def _scale(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    return "mul", {"x": layer.inputs[:1], "y": _weight(p.one(2), *p.integers(1))}
+    return "mul", {"x": layer.x, "y": _weight(p.one(2), *p.integers(1))}
 
 
 def _bias(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    return "add", {"x": layer.inputs[:1], "y": _weight(p.one(2), *p.integers(1))}
+    return "add", {"x": layer.x, "y": _weight(p.one(2), *p.integers(1))}
 
 
 def _constant_layer(layer: Layer) -> tuple[str, Operands]:
@@ -367,12 +374,12 @@ def _unary(layer: Layer) -> tuple[str, Operands]:
     kind = layer.parameters.integer(1)
     if not 0 <= kind < len(UNARY):
         raise ValueError(f"a layer has the unknown function {kind}")
-    y = {"y": [_constant(layer.parameters.floats(2)[:1] or [1.0])]} if UNARY[kind] == "pow" else {}
-    return UNARY[kind], {"x": layer.inputs[:1], **y}
+    y = {"y": [_constant([1.0], shape=())]} if UNARY[kind] == "pow" else {}
+    return UNARY[kind], {"x": layer.x, **y}
 
 
 def _concat(layer: Layer) -> tuple[str, Operands]:
-    return "concat", {"values": layer.inputs, "axis": _integers(-3)}
+    return "concat", {"values": layer.inputs, "axis": _integers(-5 if layer.parameters.integer(100) else -3)}
 
 
 def _concat_nd(layer: Layer) -> tuple[str, Operands]:
@@ -384,48 +391,58 @@ def _upsample(layer: Layer) -> tuple[str, Operands]:
     factors: Sequence[float] = p.floats(7) or p.integers(1) or [1, 1]
     kind = "upsample_bilinear" if p.integer(5) == 1 else "upsample_nearest_neighbor"
     sides = {f"scale_factor_{side}": [_constant([factors[i]])] for side, i in (("height", 0), ("width", -1))}
-    return kind, {"x": layer.inputs[:1], **sides}
+    return kind, {"x": layer.x, **sides}
 
 
 def _padding(layer: Layer) -> tuple[str, Operands]:
-    sides = [(each.integer(1), each.integer(2)) for each in layer.parameters.one(10).all(10)]
-    return "pad", {"x": layer.inputs[:1], "pad": _integers(*(n for side in sides for n in side))}
+    return "pad", {"x": layer.x, "pad": _integers(*(n for side in _borders(layer.parameters.one(10)) for n in side))}
 
 
 def _constant_pad(layer: Layer) -> tuple[str, Operands]:
-    return "pad", {"x": layer.inputs[:1], "pad": _integers(*layer.parameters.integers(2))}
+    p, x = layer.parameters, layer.x
+    pad = p.integers(2)
+    if p.integer(3):  # one of each pair is the least size of the axis
+        return "pad", {"x": x, "least": _integers(*map(max, pad[::2], pad[1::2]))}
+    return "pad", {"x": x, "pad": layer.second or _integers(*pad)}
 
 
 def _flattened(layer: Layer) -> tuple[str, Operands]:
-    return "flatten2d", {"x": layer.inputs[:1], "axis": _integers(1)}
+    return "flatten2d", {"x": layer.x, "axis": _integers(layer.parameters.integer(1))}
 
 
-def _flattened_from(layer: Layer) -> tuple[str, Operands]:
-    return "flatten2d", {"x": layer.inputs[:1], "axis": _integers(layer.parameters.integer(1))}
+def _mvn(layer: Layer) -> tuple[str, Operands]:
+    p = layer.parameters
+    axes = _integers(*((-3,) if p.integer(1) else ()), -2, -1)
+    return "mvn" if p.integer(2) else "subtract_mean", {"x": layer.x, "axes": axes}
+
+
+def _gelu(layer: Layer) -> tuple[str, Operands]:
+    modes = ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION")
+    return "gelu", {"x": layer.x, "mode": _text(_one_of(modes, layer.parameters.integer(1), "mode"))}
+
+
+def _reversed(layer: Layer) -> tuple[str, Operands]:
+    return "reverse_sequence", {"x": layer.x, "lengths": layer.second}
 
 
 def _squeezed(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    return "squeeze", {"x": layer.inputs[:1], **({} if p.integer(2) else {"axes": _integers(*p.integers(1))})}
+    return "squeeze", {"x": layer.x, **({} if p.integer(2) else {"axes": _integers(*p.integers(1))})}
 
 
 def _reorganized(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
     kind = _one_of(("space_to_depth", "depth_to_space", "pixel_shuffle"), p.integer(1), "mode")
-    return kind, {"x": layer.inputs[:1], "block_size": _integers(p.integer(2, 1) or 1)}
+    return kind, {"x": layer.x, "block_size": _integers(p.integer(2) or 1)}
 
 
 def _repeated(layer: Layer) -> tuple[str, Operands]:
-    return "tile", {"x": layer.inputs[:1], "reps": _integers(layer.parameters.integer(1) or 1, 1, 1, 1, 1)}
-
-
-def _reshaped(layer: Layer) -> tuple[str, Operands]:
-    return "reshape", {"x": layer.inputs[:1], "shape": _integers(*layer.parameters.integers(1))}
+    return "tile", {"x": layer.x, "reps": _integers(layer.parameters.integer(1) or 1, 1, 1, 1, 1)}
 
 
 def _listed(kind: str, name: str, number: int = 1) -> Callable[[Layer], tuple[str, Operands]]:
     """Return the reader of a layer with a list of axes."""
-    return lambda layer: (kind, {"x": layer.inputs[:1], name: _integers(*layer.parameters.integers(number))})
+    return lambda layer: (kind, {"x": layer.x, name: _integers(*layer.parameters.integers(number))})
 
 
 def _reduction(kind: str) -> Callable[[Layer], tuple[str, Operands]]:
@@ -435,7 +452,7 @@ def _reduction(kind: str) -> Callable[[Layer], tuple[str, Operands]]:
         p = layer.parameters
         keeps = GraphValue((), "bool", is_stored=True, data=(bool(p.integer(2)),))
         axes = {} if p.integer(3) else {"axes": _integers(*p.integers(1))}
-        return kind, {"x": layer.inputs[:1], "keep_dims": [keeps], **axes}
+        return kind, {"x": layer.x, "keep_dims": [keeps], **axes}
 
     return read
 
@@ -446,9 +463,9 @@ def _matmul(layer: Layer) -> tuple[str, Operands]:
         f"transpose_{side}": [GraphValue((), "bool", is_stored=True, data=(bool(p.integer(number)),))]
         for side, number in (("x", 1), ("y", 2))
     }
-    if len(layer.inputs) > 1:
-        return "matmul", {"x": layer.inputs[:1], "y": layer.inputs[1:2], **turned}
-    return "matmul", {"x": layer.inputs[:1], "y": _weight(p.one(8), p.integer(5), p.integer(6))}
+    if layer.second:
+        return "matmul", {"x": layer.x, "y": layer.second, **turned}
+    return "matmul", {"x": layer.x, "y": _weight(p.one(8), p.integer(5), p.integer(6))}
 
 
 def _layer_norm(layer: Layer) -> tuple[str, Operands]:
@@ -456,7 +473,7 @@ def _layer_norm(layer: Layer) -> tuple[str, Operands]:
     shape = p.integers(1)
     axes = {"axes": _integers(*range(-len(shape), 0))}
     return "layer_norm", {
-        "x": layer.inputs[:1],
+        "x": layer.x,
         **axes,
         "gamma": _weight(p.one(3), *shape),
         "beta": _weight(p.one(4), *shape),
@@ -480,18 +497,16 @@ def _flag(value: object) -> list[str | GraphValue]:
 
 def _crop(layer: Layer) -> tuple[str, Operands]:
     """Return a crop by amounts, or to the size of a second operand."""
-    p, x = layer.parameters, layer.inputs[:1]
-    if len(layer.inputs) > 1:
-        return "crop_like", {"x": x, "reference": layer.inputs[1:2]}
-    sides = [(each.integer(1), each.integer(2)) for each in p.one(1).all(10)] or [(0, 0), (0, 0)]
-    (top, bottom), (left, right) = (*sides, (0, 0))[:2]
-    return "crop", {"x": x, "crop_height": _integers(top, bottom), "crop_width": _integers(left, right)}
+    if layer.second:
+        return "crop_like", {"x": layer.x, "reference": layer.second}
+    rows, columns = _borders(layer.parameters.one(1))
+    return "crop", {"x": layer.x, "crop_height": _integers(*rows), "crop_width": _integers(*columns)}
 
 
 def _embedding(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
     shape = p.integer(1), p.integer(2)
-    return "old_embedding", {"x": _weight(p.one(20), *shape), "indices": layer.inputs[:1]}
+    return "old_embedding", {"x": _weight(p.one(20), *shape), "indices": layer.x}
 
 
 def _embedding_nd(layer: Layer) -> tuple[str, Operands]:
@@ -500,14 +515,15 @@ def _embedding_nd(layer: Layer) -> tuple[str, Operands]:
     shape = p.integer(1), p.integer(2)
     return "gather", {
         "x": _weight(p.one(20), *shape),
-        "indices": layer.inputs[:1],
+        "indices": layer.x,
         "axis": _integers(0),
         "last": _flag(True),
     }
 
 
 def _dot(layer: Layer) -> tuple[str, Operands]:
-    return "matmul", {"x": layer.inputs[:1], "y": layer.inputs[1:2], "transpose_x": _flag(True)}
+    kind = "cosine_similarity" if layer.parameters.integer(1) else "dot"
+    return kind, {"x": layer.x, "y": layer.second}
 
 
 def _old_reduction(layer: Layer) -> tuple[str, Operands]:
@@ -517,22 +533,22 @@ def _old_reduction(layer: Layer) -> tuple[str, Operands]:
     kind = _one_of(kinds, p.integer(1), "reduction")
     axes = _one_of(((-3, -2, -1), (-2, -1), (-3,), (-2,), (-1,)), p.integer(3), "axis of a reduction")
     if kind == "argmax":
-        return "reduce_argmax", {"x": layer.inputs[:1], "axis": _integers(axes[-1]), "keep_dims": _flag(True)}
-    return f"reduce_{kind}", {"x": layer.inputs[:1], "axes": _integers(*axes), "keep_dims": _flag(True)}
+        return "reduce_argmax", {"x": layer.x, "axis": _integers(axes[-1]), "keep_dims": _flag(True)}
+    return f"reduce_{kind}", {"x": layer.x, "axes": _integers(*axes), "keep_dims": _flag(True)}
 
 
 def _split(layer: Layer) -> tuple[str, Operands]:
-    return "split", {"x": layer.inputs[:1], "axis": _integers(-3), "num_splits": _integers(layer.n_outputs)}
+    return "split", {"x": layer.x, "axis": _integers(-3), "num_splits": _integers(layer.n_outputs)}
 
 
 def _split_nd(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
     sizes = {"split_sizes": _integers(*p.integers(3))} if p.integers(3) else {}
-    return "split", {"x": layer.inputs[:1], "axis": _integers(p.integer(1)), **sizes}
+    return "split", {"x": layer.x, "axis": _integers(p.integer(1)), **sizes}
 
 
 def _tiled(number: int) -> Callable[[Layer], tuple[str, Operands]]:
-    return lambda layer: ("tile", {"x": layer.inputs[:1], "reps": _integers(*layer.parameters.integers(number))})
+    return lambda layer: ("tile", {"x": layer.x, "reps": _integers(*layer.parameters.integers(number))})
 
 
 def _old_slice(layer: Layer) -> tuple[str, Operands]:
@@ -540,10 +556,10 @@ def _old_slice(layer: Layer) -> tuple[str, Operands]:
     axis = _one_of((-3, -2, -1), p.integer(4), "axis of a slice")
     bounds = {
         "begin": _integers(p.integer(1)),
-        "end": _integers(p.integer(2) or -1),
-        "stride": _integers(p.integer(3, 1)),
+        "end": _integers(p.integer(2)),
+        "stride": _integers(p.integer(3) or 1),
     }
-    return "slice_axis", {"x": layer.inputs[:1], "axis": _integers(axis), **bounds}
+    return "slice_axis", {"x": layer.x, "axis": _integers(axis), **bounds}
 
 
 def _static_slice(layer: Layer) -> tuple[str, Operands]:
@@ -554,12 +570,12 @@ def _static_slice(layer: Layer) -> tuple[str, Operands]:
         for name, number in (("begin", 2), ("end", 4), ("squeeze", 6))
         if p.integers(number)
     }
-    return "slice_by_index", {"x": layer.inputs[:1], **lists, **masks}
+    return "slice_by_index", {"x": layer.x, **lists, **masks}
 
 
 def _slice_by_size(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    return "slice_axis", {"x": layer.inputs[:1], "axis": _integers(p.integer(3)), "size": _integers(p.integer(2))}
+    return "slice_axis", {"x": layer.x, "axis": _integers(p.integer(3)), "size": _integers(p.integer(2))}
 
 
 def _recurrent(kind: str, field: int) -> Callable[[Layer], tuple[str, Operands]]:
@@ -572,7 +588,7 @@ def _recurrent(kind: str, field: int) -> Callable[[Layer], tuple[str, Operands]]
         weights = (p.all(20) or [p.one(20)]) if kind == "lstm" else [p]
         first = 1 if kind == "lstm" else 30
         settings = p.one(15) if kind == "lstm" else p
-        operands: dict[str, Sequence[str | GraphValue]] = {"x": layer.inputs[:1]}
+        operands: dict[str, Sequence[str | GraphValue]] = {"x": layer.x}
         for side, part in zip(("", "_back"), weights, strict=False):
             stored = part.one(first)
             operands[f"weight_ih{side}"] = _weight(stored, gates * hidden, inner)
@@ -593,23 +609,33 @@ def _recurrent(kind: str, field: int) -> Callable[[Layer], tuple[str, Operands]]
 
 def _topk(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    return "topk", {"x": layer.inputs[:1], "axis": _integers(p.integer(1)), "k": _integers(p.integer(2, 1))}
+    k = layer.second or _integers(p.integer(2))
+    return "topk", {"x": layer.x, "axis": _integers(p.integer(1)), "k": k}
 
 
 def _best(kind: str) -> Callable[[Layer], tuple[str, Operands]]:
     def read(layer: Layer) -> tuple[str, Operands]:
         p = layer.parameters
-        return kind, {"x": layer.inputs[:1], "axis": _integers(p.integer(1)), "keep_dims": _flag(not p.integer(2))}
+        return kind, {"x": layer.x, "axis": _integers(p.integer(1)), "keep_dims": _flag(not p.integer(2))}
 
     return read
 
 
-def _on_axis(kind: str, *names: str) -> Callable[[Layer], tuple[str, Operands]]:
-    """Return the reader of a layer with named operands and an axis."""
+def _gathered(kind: str) -> Callable[[Layer], tuple[str, Operands]]:
+    """Return the reader of a layer that takes elements at indices."""
+    return lambda layer: (
+        kind,
+        {"x": layer.x, "indices": layer.second, "axis": _integers(layer.parameters.integer(1))},
+    )
+
+
+def _scattered(kind: str, number: int) -> Callable[[Layer], tuple[str, Operands]]:
+    """Return the reader of a layer that updates elements at indices; ``number`` is the field of its mode."""
 
     def read(layer: Layer) -> tuple[str, Operands]:
-        operands = {name: [value] for name, value in zip(names, layer.inputs, strict=False)}
-        return kind, {**operands, "axis": _integers(layer.parameters.integer(1))}
+        modes = ("update", "add", "sub", "mul", "div", "max", "min")
+        operands = {name: [value] for name, value in zip(("data", "indices", "updates"), layer.inputs, strict=False)}
+        return kind, {**operands, "mode": _text(_one_of(modes, layer.parameters.integer(number), "mode"))}
 
     return read
 
@@ -624,27 +650,27 @@ def _filled(kind: str, number: int) -> Callable[[Layer], tuple[str, Operands]]:
 
 
 def _range(layer: Layer) -> tuple[str, Operands]:
-    end, start, step = ((layer.parameters.floats(number) or [float(number == 3)])[0] for number in (1, 2, 3))
+    end, start, step = ((layer.parameters.floats(number) or [0.0])[0] for number in (1, 2, 3))
     numbers = {"end": end, "start": start, "step": step or 1.0}
     return "range_1d", {name: [_constant([value])] for name, value in numbers.items()}
 
 
 def _broadcast(layer: Layer) -> tuple[str, Operands]:
-    if len(layer.inputs) > 1:
-        return "broadcast_like", {"x": layer.inputs[:1], "y": layer.inputs[1:2]}
-    return "broadcast_to", {"x": layer.inputs[:1], "shape": _integers(*layer.parameters.integers(1))}
+    if layer.second:
+        return "broadcast_like", {"x": layer.x, "y": layer.second}
+    return "broadcast_to", {"x": layer.x, "shape": _integers(*layer.parameters.integers(1))}
 
 
 def _resized(layer: Layer) -> tuple[str, Operands]:
     height, width = (*layer.parameters.integers(1), 1, 1)[:2]
     sides = {"target_size_height": _integers(height), "target_size_width": _integers(width)}
-    return "resize_bilinear", {"x": layer.inputs[:1], **sides}
+    return "resize_bilinear", {"x": layer.x, **sides}
 
 
 def _crop_resized(layer: Layer) -> tuple[str, Operands]:
     height, width = (*layer.parameters.integers(1), 1, 1)[:2]
     sides = {"target_height": _integers(height), "target_width": _integers(width)}
-    return "crop_resize", {"x": layer.inputs[:1], "boxes": layer.inputs[1:2], **sides}
+    return "crop_resize", {"x": layer.x, "boxes": layer.second, **sides}
 
 
 def _selected(layer: Layer) -> tuple[str, Operands]:
@@ -653,27 +679,27 @@ def _selected(layer: Layer) -> tuple[str, Operands]:
 
 def _suppression(layer: Layer) -> tuple[str, Operands]:
     operands = {name: [value] for name, value in zip(("boxes", "scores"), layer.inputs, strict=False)}
-    return "non_maximum_suppression", {**operands, "max_boxes": _integers(layer.parameters.integer(3, 1))}
+    return "non_maximum_suppression", {**operands, "max_boxes": _integers(layer.parameters.integer(3))}
 
 
 def _one_hot(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    size, axis = _integers(p.integer(1)), _integers(p.integer(2))
-    return "one_hot", {"indices": layer.inputs[:1], "one_hot_vector_size": size, "axis": axis}
+    size, axis = layer.second or _integers(p.integer(1)), _integers(p.integer(2))
+    return "one_hot", {"indices": layer.x, "one_hot_vector_size": size, "axis": axis}
 
 
 def _windows_of(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
     sizes = {"size": _integers(p.integer(2)), "stride": _integers(p.integer(3) or 1)}
-    return "sliding_windows", {"x": layer.inputs[:1], "axis": _integers(p.integer(1)), **sizes}
+    return "sliding_windows", {"x": layer.x, "axis": _integers(p.integer(1)), **sizes}
 
 
 def _pooling_3d(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
     kind = _one_of(("max", "avg"), p.integer(1), "pooling")
     lists = {"kernel_sizes": (2, 3, 4), "strides": (5, 6, 7)}
-    windows = {name: _integers(*(p.integer(n, 1) for n in numbers)) for name, numbers in lists.items()}
-    return f"{kind}_pool", {"x": layer.inputs[:1], **windows, **_padding_3d(p, 15, 8)}
+    windows = {name: _integers(*(p.integer(n) or 1 for n in numbers)) for name, numbers in lists.items()}
+    return f"{kind}_pool", {"x": layer.x, **windows, **_padding_3d(p, 15, 8)}
 
 
 def _padding_3d(p: Message, kind: int, first: int) -> dict[str, list[str | GraphValue]]:
@@ -684,21 +710,21 @@ def _padding_3d(p: Message, kind: int, first: int) -> dict[str, list[str | Graph
 
 def _global_pooling_3d(layer: Layer) -> tuple[str, Operands]:
     kind = _one_of(("reduce_max", "reduce_mean"), layer.parameters.integer(1), "pooling")
-    return kind, {"x": layer.inputs[:1], "axes": _integers(-3, -2, -1), "keep_dims": _flag(True)}
+    return kind, {"x": layer.x, "axes": _integers(-3, -2, -1), "keep_dims": _flag(True)}
 
 
 def _convolution_3d(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    outputs, inner, groups = p.integer(1), p.integer(2), p.integer(10, 1) or 1
-    kernel = [p.integer(number, 1) for number in (20, 21, 22)]
+    outputs, inner, groups = p.integer(1), p.integer(2), p.integer(10) or 1
+    kernel = [p.integer(number) for number in (20, 21, 22)]
     is_transposed = bool(p.integer(86))
     shape = (inner, outputs // groups, *kernel) if is_transposed else (outputs, inner // groups, *kernel)
     operands = {
-        "x": layer.inputs[:1],
+        "x": layer.x,
         "weight": _weight(p.one(60), *shape),
         "groups": _integers(groups),
-        "strides": _integers(*(p.integer(number, 1) or 1 for number in (31, 32, 33))),
-        "dilations": _integers(*(p.integer(number, 1) or 1 for number in (40, 41, 42))),
+        "strides": _integers(*(p.integer(number) or 1 for number in (31, 32, 33))),
+        "dilations": _integers(*(p.integer(number) or 1 for number in (40, 41, 42))),
         **_padding_3d(p, 70, 80),
         **({"bias": _weight(p.one(61), outputs)} if p.integer(50) else {}),
     }
@@ -717,6 +743,7 @@ LAYERS: Mapping[int, Callable[[Layer], tuple[str, Operands]]] = {
     140: _inner_product,
     150: _embedding,
     160: _batch_norm,
+    165: _mvn,
     190: _crop,
     200: _padding,
     210: _upsample,
@@ -728,8 +755,8 @@ LAYERS: Mapping[int, Callable[[Layer], tuple[str, Operands]]] = {
     270: _dot,
     280: _old_reduction,
     290: _constant_layer,
-    300: _reshaped,
-    301: _flattened,
+    300: _listed("old_reshape", "shape"),
+    301: lambda layer: ("old_flatten", {"x": layer.x}),
     310: _listed("transpose", "perm"),
     320: _concat,
     330: _split,
@@ -741,14 +768,16 @@ LAYERS: Mapping[int, Callable[[Layer], tuple[str, Operands]]] = {
     420: _recurrent("lstm", 420),
     430: _recurrent("lstm", 430),
     635: _range,
+    795: _gelu,
     920: _tiled(1),
     925: _stacked,
-    930: _on_axis("gather", "x", "indices"),
-    935: _on_axis("scatter", "data", "indices", "updates"),
-    940: _on_axis("gather_nd", "x", "indices"),
-    945: _on_axis("scatter_nd", "data", "indices", "updates"),
-    952: _on_axis("gather_along_axis", "x", "indices"),
-    954: _on_axis("scatter_along_axis", "data", "indices", "updates"),
+    930: _gathered("gather"),
+    935: _scattered("scatter", 2),
+    940: _gathered("gather_nd"),
+    945: _scattered("scatter_nd", 1),
+    952: _gathered("gather_along_axis"),
+    954: _scattered("scatter_along_axis", 2),
+    965: _reversed,
     975: _split_nd,
     980: _concat_nd,
     985: _listed("transpose", "perm"),
@@ -765,9 +794,8 @@ LAYERS: Mapping[int, Callable[[Layer], tuple[str, Operands]]] = {
     1105: _broadcast,
     1120: _squeezed,
     1125: _listed("expand_dims", "axes"),
-    1130: _flattened_from,
-    1140: _reshaped,
-    1150: _reshaped,
+    1130: _flattened,
+    **dict.fromkeys((1140, 1150), _listed("reshape", "shape")),
     1155: _constant_pad,
     1175: _filled("random_normal", 4),
     1195: _filled("random_uniform", 4),

@@ -13,6 +13,7 @@ from costcore.errors import CostError
 from costcore.files import content_of, is_folder, open_file
 from costcore.graphs import DEEPEST, GraphValue
 from costcore.graphs.graph import damaged
+from costcore.ir import BITS
 from costcore.numbers import Dim
 
 from .wire import MOST_VALUES, File, Message
@@ -98,17 +99,21 @@ NETWORKS = (303, 403, 500)
 
 
 class TypeInfo(NamedTuple):
-    """The type of a value: its sizes (None for an open one), type of elements, and whether it is a state.
+    """The type of a value: its sizes (None for an open one), and the type of its elements.
 
     ``shape`` is None if it is not a tensor.
     """
 
     shape: tuple[int | None, ...] | None
     dtype: str
-    is_state: bool = False
 
 
 NO_TENSOR = TypeInfo(None, "string")
+
+
+def bits_type(bits: int) -> str:
+    """Return the type of integers of a few bits; those that no type has are in bytes."""
+    return kind if (kind := f"uint{bits}") in BITS else "uint8"
 
 
 class Operation(NamedTuple):
@@ -146,7 +151,6 @@ class Feature(NamedTuple):
 
     shape: tuple[int, ...]
     is_open: tuple[bool, ...]
-    is_image: bool = False
     ranges: Sequence[tuple[int, int]] = ()
     shapes: Sequence[tuple[int, ...]] = ()
 
@@ -224,12 +228,11 @@ def _model(root: Message, depth: int = 0) -> Model:
         CostError: if it has no graph and is none.
     """
     version, description = root.integer(1), root.one(2)
-    functions = {part.text(1): part for part in description.all(20)}
-    default = description.text(21) if functions else "main"
+    functions = description.all(20)
     inputs = [
         *description.all(1),
         *description.all(13),
-        *(each for part in functions.values() for each in (*part.all(2), *part.all(6))),
+        *(each for part in functions for each in (*part.all(2), *part.all(6))),
     ]
     features = {each.text(1): feature for each in inputs if (feature := _feature(each.one(3))) is not None}
     outputs = [each.text(1) for each in description.all(10)]
@@ -247,7 +250,7 @@ def _model(root: Message, depth: int = 0) -> Model:
     if not root.has(502):
         raise ValueError("it has neither a program nor a neural network")
     program = {name: _function(function) for name, function in root.one(502).named(2).items()}
-    return Model(program, features, default or "main", version)
+    return Model(program, features, description.text(21) or "main", version)
 
 
 def _stages(pipeline: Message, number: int, depth: int) -> list[tuple[str, Model]]:
@@ -291,8 +294,8 @@ def _feature(kind: Message) -> Feature | None:
         channels = 1 if image.integer(3) in (10, 40) else 3
         free = image.has(21) or image.has(31)
         sizes = (1, channels, _size(image.integer(2)), _size(image.integer(1)))
-        return Feature(sizes, (False, False, free, free), True)
-    array = kind.one(5) if kind.has(5) else kind.one(8).one(1)
+        return Feature(sizes, (False, False, free, free))
+    array = kind.one(5)
     shape = tuple(map(_size, array.integers(1)))
     ranges: list[tuple[int, int]] = []
     shapes: list[tuple[int, ...]] = []
@@ -303,7 +306,7 @@ def _feature(kind: Message) -> Feature | None:
     elif array.has(21):
         shapes = [tuple(each.integers(1)) for each in array.one(21).all(1)]
         is_open = tuple(len(set(sizes)) > 1 for sizes in zip(*shapes, strict=False))
-    found = Feature(shape, is_open, False, ranges, shapes)
+    found = Feature(shape, is_open, ranges, shapes)
     return found if shape and len(is_open) == len(shape) else None
 
 
@@ -360,13 +363,13 @@ def _operation(operation: Message, depth: int) -> Operation:
     return _new_operation(Operation, (kind, name, inputs, outputs, blocks))
 
 
-def _type(kind: Message, is_state: bool = False, depth: int = 0) -> TypeInfo:
-    if kind.has(5) and depth == 0:
-        return _type(kind.one(5).one(1), True, 1)
-    if kind.has(2) and depth == 0:  # a list is a tensor whose first axis counts its elements
-        element, length = _type(kind.one(2).one(1), is_state, 1), kind.one(2).one(2)
+def _type(kind: Message, is_inner: bool = False) -> TypeInfo:
+    if kind.has(5) and not is_inner:  # a state
+        return _type(kind.one(5).one(1), True)
+    if kind.has(2) and not is_inner:  # a list is a tensor whose first axis counts its elements
+        element, length = _type(kind.one(2).one(1), True), kind.one(2).one(2)
         count = _size(length.one(1).integer(1)) if length.has(1) else None
-        return TypeInfo(None if element.shape is None else (count, *element.shape), element.dtype, is_state)
+        return TypeInfo(None if element.shape is None else (count, *element.shape), element.dtype)
     if not kind.has(1):
         return NO_TENSOR
     tensor = kind.one(1)
@@ -377,7 +380,7 @@ def _type(kind: Message, is_state: bool = False, depth: int = 0) -> TypeInfo:
     if len(axes) > MOST_AXES:
         raise ValueError(f"a value has {len(axes)} axes")
     shape = tuple(_size(axis.one(1).integer(1)) if axis.has(1) else None for axis in axes)
-    return TypeInfo(shape, dtype, is_state)
+    return TypeInfo(shape, dtype)
 
 
 Constant: TypeAlias = "tuple[tuple[int, ...], str, tuple[Any, ...] | None]"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from costcore.ir import Calculator, Cost, Layer, Operations, element_wise
 from costcore.translate import Arguments, Row, Source
 
-from .shapes import axes_of, number, paddings, sizes_of, values
+from .shapes import axes_of, flat_vectors, number, paddings, sizes_of, values
 
 UNARY: Mapping[str, str] = {
     **{
@@ -70,6 +70,8 @@ FREE: Mapping[str, str] = {
     "expand_dims": "reshape",
     "flatten2d": "reshape",
     "identity": "reshape",
+    "old_flatten": "reshape",
+    "old_reshape": "reshape",
     "reshape": "reshape",
     "reshape_like": "reshape",
     "shape": "shape",
@@ -107,8 +109,14 @@ OLDER = frozenset(
             "asinh",
             "broadcast_like",
             "broadcast_to",
+            "cosine_similarity",
             "crop_like",
+            "dot",
             "mvn",
+            "old_flatten",
+            "old_linear",
+            "old_reshape",
+            "subtract_mean",
             "old_embedding",
             "old_gru",
             "old_lstm",
@@ -132,50 +140,62 @@ LEARNED_BY = frozenset(("add", "gather", "matmul", "mul", "real_div", "sub"))
 WALKED = frozenset(("cond", "const", "read_state", "while_loop"))
 """Operations that are followed into their blocks, or are values."""
 
-OPERANDS: Mapping[str, Mapping[str, int]] = {
-    name: operands
+OPERANDS: Mapping[str, Sequence[str]] = {
+    name: operands.split()
     for names, operands in (
-        ((*UNARY, *REDUCTIONS, *FREE, *MOVES), {"x": 0}),
-        (BINARY, {"x": 0, "y": 0}),
-        (("conv", "conv_transpose", "conv_quantized"), {"x": 3, "weight": 3}),
-        (("avg_pool", "max_pool", "l2_pool", "instance_norm"), {"x": 3}),
-        (("crop_resize", "resize", "resize_bilinear", "resize_nearest_neighbor"), {"x": 2}),
-        (("upsample_bilinear", "upsample_nearest_neighbor"), {"x": 2}),
-        (("linear",), {"x": 1, "weight": 2}),
-        (("matmul",), {"x": 1, "y": 1}),
-        (("scaled_dot_product_attention",), {"query": 2, "key": 2, "value": 2}),
-        (("lstm", "gru", "rnn"), {"x": 3, "weight_ih": 2, "weight_hh": 2}),
-        (("old_lstm", "old_gru", "old_rnn"), {"x": 1, "weight_ih": 2, "weight_hh": 2}),
-        (("classify",), {"probabilities": 1}),
-        (("list_read", "list_gather", "list_length"), {"ls": 1}),
-        (("list_scatter", "list_write"), {"ls": 1, "value": 0}),
-        (("mvn",), {"x": 1}),
-        (("old_embedding",), {"x": 2, "indices": 0}),
-        (("concat", "stack", "einsum"), {"values": 0}),
-        (("gather", "gather_along_axis", "gather_nd"), {"x": 0, "indices": 0}),
-        (("scatter", "scatter_along_axis", "scatter_nd"), {"data": 0, "indices": 0, "updates": 0}),
-        (("select",), {"cond": 0, "a": 0, "b": 0}),
-        (("slice_update",), {"x": 0, "update": 0}),
-        (("read_state",), {"input": 0}),
-        (("coreml_update_state",), {"state": 0, "value": 0}),
-        (("quantize", "dequantize"), {"input": 0, "scale": 0}),
-        (("batch_norm",), {"x": 2, "mean": 1, "variance": 1}),
-        (("prelu",), {"x": 0, "alpha": 0}),
-        (("softplus_parametric",), {"x": 0}),
-        (("resample",), {"x": 4, "coordinates": 0}),
-        (("affine",), {"x": 4, "transform_matrix": 0}),
-        (("non_maximum_suppression",), {"boxes": 0, "scores": 0}),
-        (("one_hot",), {"indices": 0}),
-        (("topk",), {"x": 1}),
-        (("reverse_sequence",), {"x": 0, "lengths": 0}),
-        (("write_state",), {"input": 0, "data": 0}),
-        (("argsort", "cast", "clip", "cumsum", "elu", "gelu", "l2_norm", "layer_norm", "leaky_relu"), {"x": 0}),
-        (("local_response_norm", "non_zero", "random_categorical", "softmax"), {"x": 0}),
-        (("reduce_argmax", "reduce_argmin"), {"x": 0}),
+        ((*UNARY, *REDUCTIONS, *FREE, *MOVES), "x"),
+        (BINARY, "x y"),
+        (("conv", "conv_quantized", "conv_transpose", "linear", "old_linear"), "x weight"),
+        (("avg_pool", "instance_norm", "l2_pool", "max_pool"), "x"),
+        (("crop_resize", "resize", "resize_bilinear", "resize_nearest_neighbor"), "x"),
+        (("upsample_bilinear", "upsample_nearest_neighbor"), "x"),
+        (("cosine_similarity", "dot", "matmul"), "x y"),
+        (("scaled_dot_product_attention",), "query key value"),
+        (("lstm", "gru", "rnn", "old_lstm", "old_gru", "old_rnn"), "x weight_ih weight_hh"),
+        (("classify",), "probabilities"),
+        (("list_read", "list_gather", "list_length"), "ls"),
+        (("list_scatter", "list_write"), "ls value"),
+        (("concat", "stack", "einsum"), "values"),
+        (("gather", "gather_along_axis", "gather_nd", "old_embedding"), "x indices"),
+        (("scatter", "scatter_along_axis", "scatter_nd"), "data indices updates"),
+        (("select",), "cond a b"),
+        (("slice_update",), "x update"),
+        (("read_state",), "input"),
+        (("coreml_update_state",), "state value"),
+        (("quantize", "dequantize"), "input scale"),
+        (("batch_norm",), "x mean variance"),
+        (("prelu",), "x alpha"),
+        (("resample",), "x coordinates"),
+        (("affine",), "x transform_matrix"),
+        (("non_maximum_suppression",), "boxes scores"),
+        (("one_hot",), "indices"),
+        (("reverse_sequence",), "x lengths"),
+        (("write_state",), "input data"),
+        (("argsort", "cast", "clip", "cumsum", "elu", "gelu", "l2_norm", "layer_norm", "leaky_relu", "mvn"), "x"),
+        (("local_response_norm", "non_zero", "random_categorical", "reduce_argmax", "reduce_argmin", "softmax"), "x"),
+        (("softplus_parametric", "subtract_mean", "topk"), "x"),
     )
     for name in names
 }
-"""The operands that an operation needs, with the fewest axes of each."""
+"""The operands that an operation needs."""
+
+LEAST_AXES: Mapping[str, Sequence[int]] = {
+    **dict.fromkeys(("conv", "conv_quantized", "conv_transpose", "cosine_similarity", "dot"), (3, 3)),
+    **dict.fromkeys(("avg_pool", "instance_norm", "l2_pool", "max_pool"), (3,)),
+    **dict.fromkeys(("crop_resize", "resize", "resize_bilinear", "resize_nearest_neighbor"), (2,)),
+    **dict.fromkeys(("upsample_bilinear", "upsample_nearest_neighbor"), (2,)),
+    **dict.fromkeys(("linear", "old_linear"), (1, 2)),
+    "matmul": (1, 1),
+    "scaled_dot_product_attention": (2, 2, 2),
+    **dict.fromkeys(("lstm", "gru", "rnn"), (3, 2, 2)),
+    **dict.fromkeys(("old_lstm", "old_gru", "old_rnn"), (2, 2, 2)),
+    **dict.fromkeys(("list_read", "list_gather", "list_length", "list_scatter", "list_write"), (1,)),
+    **dict.fromkeys(("classify", "mvn", "subtract_mean", "topk"), (1,)),
+    "old_embedding": (2,),
+    "batch_norm": (2, 1, 1),
+    **dict.fromkeys(("affine", "resample"), (4,)),
+}
+"""The fewest axes of these operands; all others may have none."""
 
 
 @element_wise
@@ -214,6 +234,10 @@ def _axis(name: str = "axis", default: int = -1, of: str = "x") -> Source:
 
 def _axes(name: str = "axes") -> Source:
     return lambda a: axes_of(a, name, a["x"].ndim)
+
+
+def _kept(a: Arguments) -> Any:
+    return a["outputs"][0].shape[int(number(a, "axis", -1))]
 
 
 X: Mapping[str, Source] = {"x": operand("x")}
@@ -275,6 +299,11 @@ def _is_table(a: Arguments) -> bool:
     return bool(x.is_stored and x.is_parameter and x.ndim == 2 and number(a, "axis", 0) in (0, -2))
 
 
+def _vectors(name: str, shape: tuple[int, int]) -> Source:
+    """Return a source for vectors ``[…, C, 1, 1]`` as matrices, of which -1 is the axis of C."""
+    return lambda a: a[name].viewed(*a[name].shape[:-3], *(a[name].shape[-3] if n < 0 else n for n in shape))
+
+
 def _recurrent(native: str, state: bool = False) -> Row:
     """Return the row of a recurrent layer; ``[T, N, I]`` and weights ``[gates H, I]``, ``[gates H, H]``."""
     inputs: dict[str, Source] = {
@@ -307,8 +336,7 @@ def _recurrent(native: str, state: bool = False) -> Row:
 def _steps(a: Arguments) -> Any:
     """Return the input of a recurrent layer of the older format as ``[T, N, I]``; its first axis has the steps."""
     x = a["x"]
-    shape = {1: (1, 1, *x.shape[:1]), 2: (x.shape[0], 1, *x.shape[1:2]), 4: (x.shape[0], 1, *x.shape[1:2])}
-    return x.viewed(*shape.get(x.ndim, x.shape[:3]))
+    return x.viewed(x.shape[0], 1, x.shape[1]) if x.ndim in (2, 4) else x.viewed(*x.shape[:3])
 
 
 def _old(row: Row) -> Row:
@@ -322,7 +350,10 @@ def row(native: str, op: str, inputs: Mapping[str, Source] = X, **attrs: Source)
 
 
 DATA = {"x": operand("data"), "indices": operand("indices"), "updates": operand("updates")}
-MODE: Source = lambda a: {"update": "none", "sub": "add"}.get(found := number(a, "mode", "add"), found)  # noqa: E731
+JOINS = {"sub": "add", "update": "none"}
+"""What joins an element and its update, as formulas name it: a difference costs what a sum does."""
+
+MODE: Source = lambda a: JOINS.get(found := number(a, "mode", "add"), found)  # noqa: E731
 LINEAR: Source = lambda a: "linear"  # noqa: E731
 NEAREST: Source = lambda a: "nearest"  # noqa: E731
 
@@ -333,6 +364,14 @@ ROWS: tuple[Row, ...] = (
     Row("coreml::conv_quantized", "conv", {**X, **WB}, CONV),
     Row("coreml::conv_transpose", "conv_transpose", {**X, **WB}, CONV),
     Row("coreml::linear", "linear", {**X, **WB}),
+    Row("coreml::old_linear", "linear", {"x": lambda a: a["x"].viewed(*flat_vectors(a["x"].shape)), **WB}),
+    row("dot", "matmul", {"x0": _vectors("x", (1, -1)), "x1": _vectors("y", (-1, 1))}),
+    row(
+        "cosine_similarity",
+        "cosine_similarity",
+        {"x0": operand("x"), "x1": operand("y")},
+        axis=lambda a: a["x"].ndim - 3,
+    ),
     Row("coreml::matmul", "linear", {**X, "w": _matrix, "w*_scale": parts("y")}, when=_is_linear),
     Row("coreml::matmul", "matmul", {"x0": _side("x"), "x1": _side("y")}),
     row("einsum", "einsum", XS, equation=setting("equation")),
@@ -353,9 +392,15 @@ ROWS: tuple[Row, ...] = (
     row("reduce_argmax", "argmax", axis=_axis()),
     row("reduce_argmin", "argmin", axis=_axis()),
     row("clip", "clip", lower=setting("alpha"), upper=setting("beta")),
-    row("elu", "elu", alpha=setting("alpha", 1.0)),
-    row("leaky_relu", "leaky_relu", slope=setting("alpha", 0.01)),
-    row("gelu", "gelu", approximate=lambda a: "none" if number(a, "mode", "EXACT") == "EXACT" else "tanh"),
+    row("elu", "elu", alpha=setting("alpha")),
+    row("leaky_relu", "leaky_relu", slope=setting("alpha")),
+    Row(
+        "coreml::gelu",
+        lambda a: "quick_gelu" if number(a, "mode") == "SIGMOID_APPROXIMATION" else "gelu",
+        X,
+        {"approximate": lambda a: "tanh" if number(a, "mode") == "TANH_APPROXIMATION" else None},
+        ops=("gelu", "quick_gelu"),
+    ),
     row("prelu", "prelu", {**X, "w": operand("alpha")}),
     row("softplus_parametric", "parametric_softplus", {**X, "w": operand("alpha"), "b": operand("beta")}),
     row("softmax", "softmax", axis=_axis()),
@@ -370,10 +415,14 @@ ROWS: tuple[Row, ...] = (
     row("instance_norm", "instance_norm", {**X, "w": operand("gamma"), "b": operand("beta")}),
     row("layer_norm", "layer_norm", {**X, "w": operand("gamma"), "b": operand("beta")}, axis=_axes()),
     row("l2_norm", "l2_normalize", axis=lambda a: tuple(range(max(a["x"].ndim - 3, 0), a["x"].ndim))),
-    row("local_response_norm", "local_response_norm", size=setting("size", 1)),
+    row("local_response_norm", "local_response_norm", size=setting("size")),
     *(row(f"{kind}_bilinear", "resize", mode=LINEAR) for kind in ("resize", "upsample")),
     *(row(f"{kind}_nearest_neighbor", "resize", mode=NEAREST) for kind in ("resize", "upsample")),
-    row("resize", "resize", mode=lambda a: "linear" if number(a, "interpolation_mode") == "LINEAR" else "nearest"),
+    row(
+        "resize",
+        "resize",
+        mode=lambda a: "linear" if number(a, "interpolation_mode", "LINEAR") == "LINEAR" else "nearest",
+    ),
     row(
         "crop_resize",
         "crop_and_resize",
@@ -382,8 +431,8 @@ ROWS: tuple[Row, ...] = (
     ),
     row("resample", "grid_sample", {**X, "grid": operand("coordinates")}, mode=LINEAR),
     row("affine", "grid_sample", {**X, "grid": operand("transform_matrix")}, mode=LINEAR),
-    row("concat", "concat", XS, axis=lambda a: int(number(a, "axis", 0)) % max(a["values"][0].ndim, 1)),
-    row("stack", "stack", XS, axis=lambda a: int(number(a, "axis", 0)) % (a["values"][0].ndim + 1)),
+    row("concat", "concat", XS, axis=lambda a: int(number(a, "axis", 0)) % max(a["outputs"][0].ndim, 1)),
+    row("stack", "stack", XS, axis=lambda a: int(number(a, "axis", 0)) % a["outputs"][0].ndim),
     Row(
         "coreml::gather",
         "embedding",
@@ -391,7 +440,8 @@ ROWS: tuple[Row, ...] = (
         when=_is_table,
     ),
     row("old_embedding", "embedding", {"x": operand("indices"), "w": operand("x")}),
-    row("mvn", "mean_variance_norm", axis=lambda a: tuple(range(max(a["x"].ndim - 3, 0), a["x"].ndim))),
+    row("mvn", "mean_variance_norm", axis=_axes()),
+    row("subtract_mean", "subtract_mean", axis=_axes()),
     row("classify", "argmax", {"x": operand("probabilities")}, axis=lambda a: a["probabilities"].ndim - 1),
     row("gather", "gather", {**X, "indices": operand("indices")}, axis=_axis(default=0)),
     row("gather_along_axis", "gather_elements", {**X, "indices": operand("indices")}, axis=_axis(default=0)),
@@ -421,7 +471,7 @@ ROWS: tuple[Row, ...] = (
         for name in ("list_scatter", "list_write")
     ),
     row("list_length", "shape", {"x": operand("ls")}),
-    row("topk", "topk", axis=_axis(), k=setting("k", 1)),
+    row("topk", "topk", axis=_axis(), k=_kept),
     row("argsort", "argsort", axis=_axis()),
     row("non_zero", "nonzero"),
     row("cumsum", "cumsum", axis=_axis(default=0)),

@@ -61,13 +61,13 @@ def sizes_of(a: Arguments, name: str, count: int, default: int = 1) -> tuple[int
 
 
 def paddings(a: Arguments, kernel: Sequence[Dim], dilation: Sequence[int]) -> tuple[tuple[Dim, Dim], ...]:
-    """Return how many places a window adds before and after each axis."""
+    """Return how many places a window adds before and after each axis, the last ones of ``x``."""
     count = len(kernel)
     kind = number(a, "pad_type", "valid")
     if kind in ("same", "same_lower"):
         steps = sizes_of(a, "strides", count)
         found = []
-        for size, k, step, d in zip(a["x"].shape[2:], kernel, steps, dilation, strict=False):
+        for size, k, step, d in zip(a["x"].shape[-count:], kernel, steps, dilation, strict=False):
             total = same_padding(size, k, step, d)
             less = floor_div(total, 2)
             found.append((less, total - less) if kind == "same" else (total - less, less))
@@ -77,20 +77,24 @@ def paddings(a: Arguments, kernel: Sequence[Dim], dilation: Sequence[int]) -> tu
 
 
 def _windows(a: Arguments, kernel: Sequence[Dim]) -> Shape:
-    """Return the axes of space of what windows make of ``x``."""
+    """Return the axes of space of what windows make of ``x``, the last ones."""
     count = len(kernel)
-    steps, dilation = sizes_of(a, "strides", count), sizes_of(a, "dilations", count)
+    x, steps, dilation = a["x"].shape[-count:], sizes_of(a, "strides", count), sizes_of(a, "dilations", count)
     if number(a, "pad_type", "valid") in ("same", "same_lower"):
-        return tuple(ceil_div(size, max(step, 1)) for size, step in zip(a["x"].shape[2:], steps, strict=False))
-    divide = ceil_div if number(a, "ceil_mode", False) else floor_div
-    sides = paddings(a, kernel, dilation)
-    axes = zip(a["x"].shape[2:], kernel, steps, dilation, sides, strict=False)
-    return tuple(window(size, k, step, d, sum(side), divide) for size, k, step, d, side in axes)
+        return tuple(ceil_div(size, max(step, 1)) for size, step in zip(x, steps, strict=False))
+    rounds_up = number(a, "ceil_mode", False)
+    found = []
+    for size, k, step, d, side in zip(x, kernel, steps, dilation, paddings(a, kernel, dilation), strict=False):
+        places = window(size, k, step, d, sum(side), ceil_div if rounds_up else floor_div)
+        if rounds_up and sum(side) > 0:  # every window begins within the axis or the padding before it
+            places = minimum(places, ceil_div(size + side[0], max(step, 1)))
+        found.append(places)
+    return tuple(found)
 
 
 def _conv(a: Arguments) -> Shape:
     w = a["weight"].shape
-    return (a["x"].shape[0], w[0], *_windows(a, w[2:]))
+    return (*a["x"].shape[: 1 - len(w)], w[0], *_windows(a, w[2:]))
 
 
 def _conv_transpose(a: Arguments) -> Shape | None:
@@ -101,17 +105,18 @@ def _conv_transpose(a: Arguments) -> Shape | None:
     count = len(w) - 2
     channels = w[1] * number(a, "groups", 1)
     steps, dilation = sizes_of(a, "strides", count), sizes_of(a, "dilations", count)
+    before, x = (*x[: -1 - count], channels), x[-count:]
     if (space := values(a, "space")) is not None:
-        return (x[0], channels, *space)
+        return (*before, *space)
     if number(a, "pad_type", "valid") in ("same", "same_lower"):
-        return (x[0], channels, *(size * step for size, step in zip(x[2:], steps, strict=False)))
-    axes = zip(x[2:], w[2:], steps, dilation, paddings(a, w[2:], dilation), strict=False)
-    return (x[0], channels, *((size - 1) * step + d * (k - 1) + 1 - sum(side) for size, k, step, d, side in axes))
+        return (*before, *(size * step for size, step in zip(x, steps, strict=False)))
+    axes = zip(x, w[2:], steps, dilation, paddings(a, w[2:], dilation), strict=False)
+    return (*before, *((size - 1) * step + d * (k - 1) + 1 - sum(side) for size, k, step, d, side in axes))
 
 
 def _pool(a: Arguments) -> Shape | None:
     kernel = values(a, "kernel_sizes")
-    return None if kernel is None else (*a["x"].shape[:2], *_windows(a, kernel))
+    return None if kernel is None else (*a["x"].shape[: -len(kernel)], *_windows(a, kernel))
 
 
 def _elementwise(a: Arguments) -> Shape:
@@ -122,8 +127,8 @@ def _matmul(a: Arguments) -> Shape:
     return matmul(a["x"].shape, a["y"].shape, number(a, "transpose_x", False), number(a, "transpose_y", False))
 
 
-def _reduced(a: Arguments, name: str = "axes") -> Shape:
-    return reduced(a["x"].shape, axes_of(a, name, a["x"].ndim), bool(number(a, "keep_dims", False)))
+def _reduced(a: Arguments) -> Shape:
+    return reduced(a["x"].shape, axes_of(a, "axes", a["x"].ndim), bool(number(a, "keep_dims", False)))
 
 
 def _reshaped(a: Arguments) -> Shape | None:
@@ -131,9 +136,18 @@ def _reshaped(a: Arguments) -> Shape | None:
     return None if wanted is None else reshaped(a["x"].shape, wanted)
 
 
+def _reshaped_like(a: Arguments) -> Shape:
+    """Return the shape of ``y``, or the joined parts of the shapes of several values."""
+    if "y" in a:
+        return a["y"].shape  # type: ignore[no-any-return]  # a GraphValue
+    lists = [a[name] for name in ("ref_tensors", "begins", "ends", "end_masks")]
+    found: list[Dim] = []
+    for value, begin, end, mask in zip(*(each if isinstance(each, list) else [each] for each in lists), strict=True):
+        found += value.shape[begin.data[0] : None if mask.data[0] else end.data[0]]
+    return tuple(found)
+
+
 def _joined(a: Arguments) -> Shape:
-    if number(a, "interleave", False):
-        raise LookupError("interleaved")
     shapes = [value.shape for value in a["values"]]
     return joined(shapes, int(number(a, "axis", 0))) if any(shapes) else (len(shapes),)  # numbers make a vector
 
@@ -250,7 +264,7 @@ def _old_recurrent(a: Arguments) -> Sequence[Shape]:
     x = a["x"].shape
     hidden = a["weight_hh"].shape[1]
     made = hidden * (2 if number(a, "direction") == "bidirectional" else 1)
-    channel = {1: 0, 2: 1, 4: 1}.get(len(x), 2)
+    channel = 1 if len(x) in (2, 4) else 2
     steps = x[0] if number(a, "output_sequence", False) else 1
 
     def of(first: Dim, width: Dim) -> Shape:
@@ -261,7 +275,8 @@ def _old_recurrent(a: Arguments) -> Sequence[Shape]:
 
 def _topk(a: Arguments) -> Sequence[Shape]:
     x, axis = a["x"].shape, int(number(a, "axis", -1)) % max(a["x"].ndim, 1)
-    shape = (*x[:axis], number(a, "k"), *x[axis + 1 :])
+    k = number(a, "k", None if "k" in a else 1)
+    shape = (*x[:axis], x[axis] if k == -1 else k, *x[axis + 1 :])
     return [shape, shape]
 
 
@@ -292,7 +307,7 @@ def _box_resized(a: Arguments) -> Shape:
     boxes = a["roi" if "roi" in a else "boxes"].shape
     sides = number(a, "target_height", 1), number(a, "target_width", 1)
     # boxes ``[N, 1, 5, 1, 1]`` begin with the index of their image, ``[N, 1, 4, 1, 1]`` are cut from every image
-    count = boxes[:1] if len(boxes) == 2 else (boxes[0], a["x"].shape[0] if len(boxes) > 2 and boxes[2] == 4 else 1)
+    count = boxes[:1] if len(boxes) == 2 else (boxes[0], a["x"].shape[-4] if boxes[2] == 4 else 1)
     return (*count, a["x"].shape[-3], *sides)
 
 
@@ -300,16 +315,21 @@ def _empty_list(a: Arguments) -> Shape:
     """Return the shape of a list; open sizes of its elements follow from the values that are written into it."""
     elements = a.get("elem_shape", ())
     sizes = [each.data[0] if each.data else 1 for each in (elements if isinstance(elements, list) else [elements])]
-    return (number(a, "init_length"), *(size if isinstance(size, int) and size >= 0 else 1 for size in sizes))
+    return (number(a, "init_length", 1), *(size if isinstance(size, int) and size >= 0 else 1 for size in sizes))
 
 
 def _resized_to(a: Arguments) -> Shape | None:
-    found = values(a, "shape")
-    return None if found is None else (*a["x"].shape[: a["x"].ndim - len(found)], *found)
+    found, x = values(a, "shape"), a["x"].shape
+    if found is None:
+        return None
+    pairs = zip(x[-len(found) :], found, strict=True)  # 0 keeps a size
+    return (*x[: -len(found)], *(size if wanted == 0 else wanted for size, wanted in pairs))
 
 
 def _padded(a: Arguments) -> Shape | None:
     pad, x = values(a, "pad"), a["x"].shape
+    if (least := values(a, "least")) is not None:
+        return tuple(map(maximum, x, least))
     if pad is None:
         return None
     pads = (0,) * (2 * len(x) - len(pad)) + tuple(pad)
@@ -338,7 +358,36 @@ def _flattened(a: Arguments) -> Shape:
 
 def _permuted(a: Arguments) -> Shape | None:
     perm, x = values(a, "perm"), a["x"].shape
-    return None if perm is None else tuple(x[axis] for axis in perm)
+    if perm is None:
+        return None
+    if len(perm) == 4 and len(x) == 5:  # layers of the older format leave the second axis where it is
+        first, *others = (axis + (axis > 0) for axis in perm)
+        perm = (first, 1, *others)
+    return tuple(x[axis] for axis in perm) if perm else x
+
+
+def flat_vectors(x: Shape) -> Shape:
+    """Return the shape of the vectors that a linear layer of the older format multiplies."""
+    return (*x[:-3], prod(x[-3:])) if len(x) > 3 else x
+
+
+def _old_linear(a: Arguments) -> Shape:
+    x, features = a["x"].shape, a["weight"].shape[0]
+    return (*x[:-3], features, 1, 1) if len(x) > 3 else (*x[:-1], features)
+
+
+def _old_flattened(a: Arguments) -> Shape:
+    """Return channels, rows and columns as channels; ``[N, C]`` is what stands for ``[N, C, 1, 1]``."""
+    x = a["x"].shape
+    return (*x[:-3], prod(x[-3:]), 1, 1) if len(x) > 2 else x
+
+
+def _old_reshaped(a: Arguments) -> Shape:
+    """Return the shape ``[C, H, W]`` of each sample, or ``[Seq, C, H, W]``."""
+    x, shape = a["x"].shape, needed(a, "shape")
+    if len(shape) == 3:
+        return (*x[: {1: 0, 2: 1}.get(len(x), len(x) - 3)], *shape)
+    return (*shape[:1], *x[1:2], *shape[1:]) if len(x) == 5 else shape
 
 
 def _same(a: Arguments) -> Shape:
@@ -359,6 +408,10 @@ RULES: Mapping[str, Callable[[Arguments], Found | None]] = {
     "conv_transpose": _conv_transpose,
     **dict.fromkeys(("avg_pool", "max_pool", "l2_pool"), _pool),
     "linear": lambda a: (*a["x"].shape[:-1], a["weight"].shape[0]),
+    "old_linear": _old_linear,
+    "old_flatten": _old_flattened,
+    "old_reshape": _old_reshaped,
+    **dict.fromkeys(("cosine_similarity", "dot"), lambda a: (*a["x"].shape[:-3], 1, 1, 1)),
     "matmul": _matmul,
     "scaled_dot_product_attention": lambda a: (*a["query"].shape[:-1], a["value"].shape[-1]),
     "reshape": _reshaped,
@@ -379,12 +432,15 @@ RULES: Mapping[str, Callable[[Arguments], Found | None]] = {
     **dict.fromkeys(("resize_bilinear", "resize_nearest_neighbor"), _resized),
     "dequantize": lambda a: a["input"].shape,
     "quantize": lambda a: a["input"].shape,
-    **dict.fromkeys(("reduce_argmax", "reduce_argmin"), lambda a: _reduced(a, "axis")),
+    **dict.fromkeys(
+        ("reduce_argmax", "reduce_argmin"),
+        lambda a: reduced(a["x"].shape, (number(a, "axis", -1),), bool(number(a, "keep_dims", False))),
+    ),
     "affine": lambda a: (*a["x"].shape[:2], number(a, "output_height"), number(a, "output_width")),
     **dict.fromkeys(("batch_to_space", "space_to_batch"), _batches),
     **dict.fromkeys(("depth_to_space", "pixel_shuffle", "pixel_unshuffle", "space_to_depth"), _blocks),
     "broadcast_like": lambda a: broadcast(a["x"].shape, a["y"].shape),
-    "broadcast_to": _resized_to,
+    "broadcast_to": lambda a: values(a, "shape"),
     "classify": lambda a: (),
     "crop": _cropped,
     "crop_like": lambda a: (*a["x"].shape[:-2], *a["reference"].shape[-2:]),
@@ -405,7 +461,7 @@ RULES: Mapping[str, Callable[[Arguments], Found | None]] = {
     "random_categorical": lambda a: (*a["x"].shape[:-1], int(number(a, "size", 1))),
     **dict.fromkeys(("random_bernoulli", "random_normal", "random_uniform"), lambda a: values(a, "shape")),
     "resample": lambda a: (*a["x"].shape[:2], *a["coordinates"].shape[1:-1]),
-    "reshape_like": lambda a: a["y"].shape if "y" in a else None,
+    "reshape_like": _reshaped_like,
     "resize": _resized_to,
     **dict.fromkeys(("scatter", "scatter_along_axis", "scatter_nd"), lambda a: a["data"].shape),
     "slice_axis": _slice_axis,
@@ -452,6 +508,7 @@ SAME = frozenset(
         *("cumsum", "elu", "erf", "exp", "exp2", "floor", "gelu", "identity", "instance_norm"),
         *("l2_norm", "layer_norm", "leaky_relu", "linear_activation", "local_response_norm", "log", "logical_not"),
         *("acosh", "asinh", "mvn", "random_bernoulli_like", "random_normal_like", "random_uniform_like"),
+        *("subtract_mean",),
         *("inverse", "prelu", "relu", "relu6", "reverse", "round", "rsqrt", "scaled_tanh", "sigmoid", "sigmoid_hard"),
         *("sign", "silu", "sin", "sinh", "slice_update", "softmax", "softplus", "softplus_parametric", "softsign"),
         *("sqrt", "square", "tan", "tanh", "threshold", "thresholded_relu", "band_part", "argsort"),
@@ -468,7 +525,8 @@ def data_of(kind: str, a: Arguments) -> tuple[Any, ...] | None:
         return tuple(a["x"].shape)
     if kind == "concat":
         parts = [value.data for value in a["values"]]
-        return None if None in parts else tuple(item for part in parts for item in part)
+        is_known = None not in parts and not number(a, "interleave")
+        return tuple(item for part in parts for item in part) if is_known else None
     if kind == "select":
         return over_elements(lambda c, p, q: p if c else q, *(needed(a, name) for name in ("cond", "a", "b")))
     if kind == "range_1d":
@@ -495,9 +553,13 @@ def data_of(kind: str, a: Arguments) -> tuple[Any, ...] | None:
             first = JOINS[kind](first, each)
         return (first,)
     if kind in ("floor", "ceil"):
-        return tuple(as_integer(each) if kind == "floor" else -as_integer(-each) for each in x)
+        return tuple(_floor(each) if kind == "floor" else -_floor(-each) for each in x)
     y = values(a, "y")
     return over_elements(ARITHMETIC[kind], x, y) if y is not None and kind in ARITHMETIC else None
+
+
+def _floor(x: Any) -> Any:
+    return as_integer(x) if is_symbolic(x) else x // 1
 
 
 def needed(a: Arguments, name: str) -> tuple[Any, ...]:

@@ -14,8 +14,8 @@ from costcore.graphs.graph import OpenSizes, new_node
 from costcore.numbers import Dim, as_dim, is_symbolic
 
 from .loops import counted_trips
-from .model import LARGEST, Block, Operation, TypeInfo
-from .rows import OPERANDS, WALKED
+from .model import LARGEST, Block, Operation, TypeInfo, bits_type
+from .rows import LEAST_AXES, OPERANDS, WALKED
 from .shapes import Found, data_of, shapes_of
 
 COMPRESSED = "constexpr_"
@@ -240,7 +240,7 @@ def _bits(kind: str, main: GraphValue, lut: Any) -> str:
     if kind == "constexpr_sparse_to_dense":
         return "uint1"
     bits = (lut.shape[-2] if lut.ndim > 2 else lut.size).bit_length() - 1 if isinstance(lut, GraphValue) else 8
-    return f"uint{bits}" if bits in (1, 2, 3, 4, 6) else "uint8"
+    return bits_type(bits)
 
 
 FAILURES = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, StopIteration)
@@ -271,7 +271,8 @@ def _check(operation: Operation, arguments: Mapping[str, Any]) -> None:
     Raises:
         CostError: if it does not; the file is damaged.
     """
-    for name, least in OPERANDS.get(operation.type, {}).items():
+    names, axes = OPERANDS.get(operation.type, ()), LEAST_AXES.get(operation.type, ())
+    for name, least in zip(names, (*axes, *([0] * len(names))), strict=False):
         value = arguments.get(name)
         if name == "values" and isinstance(value, GraphValue):
             arguments[name] = value = [value]  # type: ignore[index]  # a dict of our own

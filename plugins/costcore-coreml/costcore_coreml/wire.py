@@ -128,7 +128,7 @@ class Message:
         if len(values) > MOST_MESSAGES:
             raise ValueError(f"a list has more than {MOST_MESSAGES:,} entries")
         for value in values:
-            yield Message(file, *(value if type(value) is tuple else _span(value)))
+            yield Message(file, *_span(value))
 
     def one(self, number: int) -> Message:
         """Return the message of a field; an empty one without the field."""
@@ -215,9 +215,9 @@ class Message:
         start, end = _span(values[-1])
         return str(self._file.content[start:end].decode("utf-8", "replace"))
 
-    def integer(self, number: int, default: int = 0) -> int:
-        """Return the signed integer of a field."""
-        return (self.integers(number) or [default])[-1]
+    def integer(self, number: int) -> int:
+        """Return the signed integer of a field; 0 without it."""
+        return (self.integers(number) or [0])[-1]
 
     def integers(self, number: int) -> list[int]:
         """Return the signed integers of a field, as many as are read."""

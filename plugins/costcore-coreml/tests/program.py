@@ -11,7 +11,21 @@ from typing import Any, NamedTuple
 
 FOLDER = TemporaryDirectory()
 NUMBERS = count()
-TYPES = {"bool": 1, "string": 2, "float16": 10, "float32": 11, "int32": 23, "int8": 21, "uint8": 31}
+TYPES = {
+    "bool": 1,
+    "string": 2,
+    "float16": 10,
+    "float32": 11,
+    "float64": 12,
+    "int8": 21,
+    "int16": 22,
+    "int32": 23,
+    "int64": 24,
+    "uint8": 31,
+    "uint16": 32,
+    "uint32": 33,
+}
+PACKED = {"float16": "e", "int8": "b", "int16": "h", "uint8": "B", "uint16": "H", "uint32": "I"}
 
 
 class V(NamedTuple):
@@ -24,6 +38,13 @@ class V(NamedTuple):
     dtype: str = "float32"
     stored: bool = False
     is_list: bool = False
+
+
+class Packed(NamedTuple):
+    """A constant whose elements are stored as bytes, or in another field of the format."""
+
+    data: Sequence[float]
+    dtype: str
 
 
 class Op(NamedTuple):
@@ -71,6 +92,14 @@ def constant(value: Any) -> bytes:
     """Return a Value: a number, a text or a list of numbers, or a tensor in the file of weights."""
     if isinstance(value, V):
         return part(2, kind(value)) + part(5, part(1, "weight.bin"), number(2, 64))
+    if isinstance(value, Packed):
+        if value.dtype == "float64":
+            content = part(6, part(1, struct.pack(f"<{len(value.data)}d", *value.data)))
+        elif value.dtype == "int64":
+            content = part(5, part(1, *map(varint, value.data)))
+        else:
+            content = part(7, part(1, struct.pack(f"<{len(value.data)}{PACKED[value.dtype]}", *value.data)))
+        return part(2, kind(V((len(value.data),), value.dtype))) + part(3, part(1, content))
     items = list(value) if isinstance(value, (tuple, list)) else [value]
     shape = (len(items),) if isinstance(value, (tuple, list)) else ()
     if isinstance(items[0], str):
@@ -86,11 +115,12 @@ def constant(value: Any) -> bytes:
 
 def argument(value: Any) -> bytes:
     """Return an Argument: names that begin with ``%`` are those of values."""
-    items = value if isinstance(value, list) and all(isinstance(each, str) and each[0] == "%" for each in value) else 0
-    names = items or ([value] if isinstance(value, str) and value[:1] == "%" else [])
-    if names:
-        return b"".join(part(1, part(1, name[1:])) for name in names)
-    return part(1, part(2, constant(value)))
+    items = value if isinstance(value, list) else [value]
+    names = (isinstance(each, str) and each[:1] == "%" for each in items)
+    return b"".join(
+        part(1, part(1, each[1:]) if is_name else part(2, constant(each)))
+        for each, is_name in zip(items, names, strict=True)
+    )
 
 
 def operation(op: Op) -> bytes:
@@ -124,7 +154,12 @@ def feature(name: str, shape: Sequence[int], *further: bytes) -> bytes:
     return part(1, name) + part(3, part(5, part(1, *map(varint, shape)), number(2, 65568), *further))
 
 
-def network(shape: Sequence[int], *layers: tuple[str, int, bytes, Sequence[str], Sequence[str]]) -> bytes:
+def network(
+    shape: Sequence[int],
+    *layers: tuple[str, int, bytes, Sequence[str], Sequence[str]],
+    is_exact: bool = True,
+    kind: int = 500,
+) -> bytes:
     """Return a network of the older format with the input ``x``: names, fields, parameters, operands, results."""
     body = b"".join(
         part(
@@ -138,4 +173,4 @@ def network(shape: Sequence[int], *layers: tuple[str, int, bytes, Sequence[str],
     )
     last = layers[-1][-1][-1]
     described = part(2, part(1, feature("x", shape)), part(10, part(1, last)))
-    return number(1, 4) + described + part(500, body, number(5, 1))
+    return number(1, 4) + described + part(kind, body, number(5, is_exact))

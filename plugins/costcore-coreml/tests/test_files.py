@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 from pathlib import Path
 
@@ -28,6 +29,7 @@ def test_models_are_counted(file):
     report = estimate(file)
     assert report.status == ("assumed" if file.stem in ("cond", "loop") else "complete")
     assert report.calls and not report.ignored_layers
+    assert re.fullmatch("specification [4-9]", report.versions["coreml"])
 
 
 @pytest.mark.parametrize("file", [CNN, DATA / "cnn_layers.mlmodel"], ids=["program", "layers"])
@@ -221,6 +223,144 @@ def test_operations(kind, inputs, shape, op, flops):
     (found,) = report.layer_report.values()
     assert (report.status, found["op"]) == ("complete", op)
     assert found["flops"] == flops
+
+
+WINDOW = {"kernel_sizes": (3, 2), "strides": (2, 1), "pad_type": "custom", "pad": (1, 1, 0, 1), "ceil_mode": True}
+WEIGHT, PART = V((6, 1, 3, 3), stored=True), V((4, 8), stored=True)
+QUERY = {"query": "%q", "key": "%k", "value": "%v", "attn_mask": "%m"}
+INDEX, ROW = V((5,), "int32"), V((5, 8))
+BOTH = {**{f"weight_{side}_back": V((16, 8 if side == "ih" else 4), stored=True) for side in ("ih", "hh")}}
+GATES = {"weight_ih": V((16, 8), stored=True), "weight_hh": V((16, 4), stored=True)}
+
+ATTRIBUTES = [
+    # of x of (2, 3, 8, 8) in float16 unless the operands say otherwise: entries of the report, and attributes
+    (
+        "conv",
+        {"weight": WEIGHT, "groups": 3, "dilations": (1, 2), "pad_type": "same"},
+        (2, 6, 8, 8),
+        {"groups": 3, "kernel": (3, 3), "padding": (1, 2), "dilation": (1, 2), "stride": (1, 1)},
+    ),
+    (
+        "avg_pool",
+        WINDOW,
+        (2, 3, 5, 8),
+        {"kernel": (3, 2), "stride": (2, 1), "padding": ((1, 1), (0, 1)), "ceil_mode": True, "dilation": (1, 1)},
+    ),
+    ("l2_pool", {"kernel_sizes": (2, 2), "strides": (2, 2)}, (2, 3, 4, 4), {"p": 2, "padding": (0, 0)}),
+    ("max_pool", {"kernel_sizes": (3, 2), "pad_type": "same_lower"}, (2, 3, 8, 8), {"padding": ((1, 1), (1, 0))}),
+    ("max_pool", {"kernel_sizes": (3, 2), "pad_type": "same"}, (2, 3, 8, 8), {"padding": ((1, 1), (0, 1))}),
+    ("reduce_mean", {"axes": (-1, 1), "keep_dims": True}, (2, 1, 8, 1), {"axis": (1, 3), "keepdims": True}),
+    ("reduce_mean", {"axes": (1,)}, (2, 8, 8), {"axis": (1,), "keepdims": False}),
+    ("reduce_argmax", {"axis": -3}, (2, 8, 8), {"axis": 1}),
+    ("reduce_argmin", {}, (2, 3, 8), {"axis": 3}),
+    ("clip", {"alpha": 0.5, "beta": 2.0}, (2, 3, 8, 8), {"lower": 0.5, "upper": 2.0}),
+    ("elu", {"alpha": 0.5}, (2, 3, 8, 8), {"alpha": 0.5}),
+    ("leaky_relu", {"alpha": 0.25}, (2, 3, 8, 8), {"slope": 0.25}),
+    ("gelu", {}, (2, 3, 8, 8), {"op": "gelu", "flops": 5 * 384}),
+    ("gelu", {"mode": "TANH_APPROXIMATION"}, (2, 3, 8, 8), {"approximate": "tanh", "flops": 9 * 384}),
+    ("gelu", {"mode": "SIGMOID_APPROXIMATION"}, (2, 3, 8, 8), {"op": "quick_gelu", "flops": 6 * 384}),
+    ("prelu", {"alpha": V((3,), stored=True)}, (2, 3, 8, 8), {"n_params": 3}),
+    (
+        "softplus_parametric",
+        {"alpha": V((3,), stored=True), "beta": V((3,), stored=True)},
+        (2, 3, 8, 8),
+        {"n_params": 6},
+    ),
+    ("softmax", {"axis": -3}, (2, 3, 8, 8), {"axis": 1}),
+    ("softmax", {}, (2, 3, 8, 8), {"axis": 3}),
+    ("l2_norm", {}, (2, 3, 8, 8), {"axis": (1, 2, 3)}),
+    ("layer_norm", {"axes": (-1, 1), "gamma": V((3, 8), stored=True)}, (2, 3, 8, 8), {"axis": (1, 3), "n_params": 24}),
+    ("instance_norm", {"gamma": STORED, "beta": STORED}, (2, 3, 8, 8), {"n_params": 6}),
+    ("local_response_norm", {"size": 5}, (2, 3, 8, 8), {"size": 5}),
+    ("resize_bilinear", {"target_size_height": 4, "target_size_width": 5}, (2, 3, 4, 5), {"mode": "linear"}),
+    ("resize_nearest_neighbor", {"target_size_height": 4, "target_size_width": 5}, (2, 3, 4, 5), {"mode": "nearest"}),
+    ("resize", {"shape": (4, 5)}, (2, 3, 4, 5), {"mode": "linear"}),
+    ("resize", {"shape": (4, 5), "interpolation_mode": "NEAREST_NEIGHBOR"}, (2, 3, 4, 5), {"mode": "nearest"}),
+    ("cumsum", {}, (2, 3, 8, 8), {"axis": 0}),
+    ("cumsum", {"axis": -1}, (2, 3, 8, 8), {"axis": 3}),
+    ("argsort", {}, (2, 3, 8, 8), {"axis": 3}),
+    ("topk", {"k": 2, "axis": -3}, (2, 2, 8, 8), {"axis": 1, "k": 2}),
+    ("topk", {}, (2, 3, 8, 1), {"axis": 3, "k": 1}),
+    ("concat", {"x": None, "values": ["%x", "%x"], "axis": -3}, (2, 6, 8, 8), {"axis": 1}),
+    ("stack", {"x": None, "values": ["%x", "%x"], "axis": -1}, (2, 3, 8, 8, 2), {"axis": 4}),
+    ("gather", {"indices": (0, 2), "axis": -3}, (2, 2, 8, 8), {"op": "gather", "axis": 1}),
+    ("gather", {"indices": (0, 1, 1)}, (3, 3, 8, 8), {"axis": 0}),
+    ("gather_along_axis", {"indices": V((2, 3, 8, 5), "int32"), "axis": -1}, (2, 3, 8, 5), {"axis": 3}),
+    # rows of a stored matrix; columns; a matrix that is given
+    ("gather", {"x": V((50, 8), stored=True), "indices": INDEX}, (5, 8), {"op": "embedding", "n_params": 400}),
+    ("gather", {"x": V((50, 8), stored=True), "indices": INDEX, "axis": -2}, (5, 8), {"op": "embedding"}),
+    ("gather", {"x": V((50, 8), stored=True), "indices": INDEX, "axis": 1}, (50, 5), {"op": "gather"}),
+    ("gather", {"x": V((50, 8)), "indices": INDEX}, (5, 8), {"op": "gather", "n_params": 0}),
+    ("gather", {"x": V((50, 8, 2), stored=True), "indices": INDEX}, (5, 8, 2), {"op": "gather"}),
+    ("gather", {"x": V((50, 8), "int32", stored=True), "indices": INDEX}, (5, 8), {"op": "gather"}),
+    *(
+        ("scatter", {"x": None, "data": ROW, "indices": INDEX, "updates": ROW, **mode}, (5, 8), {"flops": flops})
+        for mode, flops in (({}, 40), ({"mode": "update"}, 0), ({"mode": "sub"}, 40), ({"mode": "div"}, 40))
+    ),
+    ("select", {"x": None, "cond": V((5, 1), "bool"), "a": ROW, "b": V((8,))}, (5, 8), {"mread": 5 + 160 + 32}),
+    ("cast", {"dtype": "fp32"}, (2, 3, 8, 8), {"dtype": "float16"}),
+    ("classify", {"x": None, "probabilities": V((2, 10))}, (), {"axis": 1}),
+    ("random_categorical", {"x": V((2, 10)), "size": 3}, (2, 3), {"op": "multinomial"}),
+    ("quantize", {"x": None, "input": ROW, "scale": STORED, "zero_point": STORED}, (5, 8), {"mread": 160 + 24}),
+    ("dequantize", {"x": None, "input": ROW, "scale": STORED, "zero_point": STORED}, (5, 8), {"mread": 160 + 24}),
+    (
+        "crop_resize",
+        {"roi": V((5, 1, 4, 1, 1)), "target_height": 2, "target_width": 7},
+        (5, 2, 3, 2, 7),
+        {"mode": "linear"},
+    ),
+    ("einsum", {"x": None, "values": ["%q", "%k"], "equation": "nqd,nkd->nqk"}, (2, 5, 7), {"macs": 2 * 5 * 7 * 4}),
+    # x times y: columns of x by rows of y, each given as it is or transposed
+    ("matmul", {"x": ROW, "y": V((8, 4))}, (5, 4), {"op": "matmul", "macs": 160}),
+    (
+        "matmul",
+        {"x": V((8, 5)), "y": V((8, 4)), "transpose_x": True},
+        (5, 4),
+        {"macs": 160, "input_shapes": [(5, 8), (8, 4)]},
+    ),
+    (
+        "matmul",
+        {"x": ROW, "y": V((4, 8)), "transpose_y": True},
+        (5, 4),
+        {"macs": 160, "input_shapes": [(5, 8), (8, 4)]},
+    ),
+    ("matmul", {"x": ROW, "y": V((8, 4), stored=True)}, (5, 4), {"op": "linear", "input_shapes": [(5, 8), (4, 8)]}),
+    ("matmul", {"x": ROW, "y": PART, "transpose_y": True}, (5, 4), {"op": "linear", "input_shapes": [(5, 8), (4, 8)]}),
+    (
+        "matmul",
+        {"x": V((8, 5)), "y": V((8, 4), stored=True), "transpose_x": True},
+        (5, 4),
+        {"op": "matmul", "n_params": 32},
+    ),
+    ("matmul", {"x": ROW, "y": V((2, 8, 4), stored=True)}, (2, 5, 4), {"op": "matmul"}),
+    ("lstm", {"x": V((5, 2, 8)), **GATES}, (1, 2, 4), {"hidden": 4, "bidirectional": False, "layers": 1}),
+    ("lstm", {"x": V((5, 2, 8)), **GATES, **BOTH, "direction": "bidirectional"}, (1, 2, 8), {"bidirectional": True}),
+    (
+        "lstm",
+        {"x": V((5, 2, 8)), **GATES, "bias": V((16,), stored=True), "peephole": V((12,), stored=True)},
+        (1, 2, 4),
+        {"peephole": True, "n_params": 16 * 12 + 28},
+    ),
+    # 70 scores of 4 products, and 30 results of 7; of each score the scale, the mask, exp and div; 10 sums of 7 exps
+    ("scaled_dot_product_attention", {"x": None, **QUERY}, (2, 5, 3), {"causal": False, "flops": 280 + 210 + 280 + 60}),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "shape", "expected"), ATTRIBUTES, ids=[f"{row[0]}-{i}" for i, row in enumerate(ATTRIBUTES)]
+)
+def test_attributes_are_read(kind, inputs, shape, expected):
+    others = {"q": V((2, 5, 4)), "k": V((2, 7, 4)), "v": V((2, 7, 3)), "m": V((5, 7))}
+    given = {name: value for name, value in inputs.items() if isinstance(value, V) and not value.stored}
+    operands = {"x": "%x", **inputs, **{name: f"%{name}" for name in given}}
+    found = [each for value in operands.values() for each in (value if isinstance(value, list) else [value])]
+    named = {each[1:] for each in found if isinstance(each, str) and each[:1] == "%"}
+    values = {name: value for name, value in {**X, **others, **given}.items() if name in named}
+    operands = {name: value for name, value in operands.items() if value is not None}
+    results = {"y": V(shape, "float16"), **({"z": V(shape, "int32")} if kind == "topk" else {})}
+    (found,) = estimate(model(values, Op(kind, operands, results))).layer_report.values()
+    found |= found["params"]
+    assert {name: found.get(name) for name in expected} == expected
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ import re
 import struct
 
 import pytest
-from program import Op, V, feature, model, named, network, number, operation, part, saved, varint
+from program import Op, V, argument, feature, model, named, network, number, operation, part, saved, varint
 
 from costcore import CostError, estimate
+from costcore.graphs import DEEPEST
 
 FLOATS = {"x": V((2, 3, 8, 8))}
 
@@ -185,26 +186,133 @@ def test_a_pipeline_is_the_sum_of_its_stages():
     assert {row["module"] for row in report.layer_report.values()} == {"body", "neck", "head", "scale"}
 
 
+def stage(field, given, made):
+    """Return a model without a graph, with descriptions of its inputs and results."""
+    descriptions = part(2, *(part(1, each) for each in given), *(part(10, each) for each in made))
+    return number(1, 4) + descriptions + part(field)
+
+
+def typed(name, field):
+    """Return the description of a feature of another type: 1 is an integer, 2 a number, 3 a text."""
+    return part(1, name) + part(3, part(field))
+
+
+BOXES = feature("b", (9, 4)), feature("c", (9, 3))
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "made", "op", "shape", "mread", "mwrite"),
+    [
+        (604, [feature("x", (1, 5))], [feature("y", (1, 5))], "scale_and_shift", (1, 5), 20, 20),
+        (607, [feature("x", (1, 5))], [feature("y", (1, 5))], "l2_normalize", (1, 5), 20, 20),
+        (602, [feature("x", (2,)), feature("z", (3,))], [feature("y", (5,))], "concat", (5,), 20, 20),
+        (602, [feature("x", (2,)), typed("z", 2)], [feature("y", (3,))], "concat", (3,), 8 + 8, 12),
+        (610, [feature("s", (9, 3)), BOXES[0]], [feature("y", (5, 4))], "non_max_suppression", (5, 4), 4 * 63, 80),
+        (609, [feature("x", (5,))], [typed("y", 2)], "slice", (), 4, 8),
+        (600, [typed("x", 1)], [feature("y", (7,))], "one_hot", (7,), 8, 28),
+        (900, [feature("x", (5,))], [feature("y", (5,))], "reshape", (5,), 0, 0),
+    ],
+)
+def test_stages_without_a_graph_are_counted(field, given, made, op, shape, mread, mwrite):
+    content = number(1, 4) + part(2, *(part(1, each) for each in given)) + part(202, part(1, stage(field, given, made)))
+    report = estimate(saved(content))
+    (found,) = report.layer_report.values()
+    assert (found["op"], found["output_shapes"], found["module"]) == (op, [shape], "stage0")
+    assert (found["mread"], found["mwrite"]) == (mread, mwrite)
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_models_inside_each_other_are_bounded(depth):
+    content = stage(604, [feature("x", (1, 5))], [feature("y", (1, 5))])
+    for _ in range(DEEPEST + 1 + depth):
+        content = number(1, 4) + part(2, part(1, feature("x", (1, 5)))) + part(202, part(1, content))
+    if depth:
+        with pytest.raises(CostError, match="pipelines are inside each other more than"):
+            estimate(saved(content))
+    else:
+        assert len(estimate(saved(content)).calls) == 1
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_blocks_inside_each_other_are_bounded(depth):
+    inner = part(2, "x")
+    for i in range(DEEPEST + depth):
+        made = part(3, named(f"y{i}", V((2,))))
+        branches = part(2, part(1, "pred"), part(2, argument("%b"))) + made + part(4, inner) + part(4, part(2, "x"))
+        inner = part(2, f"y{i}") + part(3, part(1, "cond") + branches)
+    given = part(1, named("x", V((2,)))) + part(1, named("b", V((), "bool")))
+    function = given + part(2, "CoreML7") + part(3, part(1, "CoreML7"), part(2, inner))
+    path = saved(number(1, 8) + part(502, number(1, 1), part(2, part(1, "main"), part(2, function))))
+    if depth:
+        with pytest.raises(CostError, match="blocks are inside each other more than"):
+            estimate(path)
+    else:
+        assert estimate(path).total_report["flops"] == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "shape", "given"),
+    [
+        (number(3, 20), "1,3,6,5", None),
+        (number(3, 10), "1,1,6,5", None),
+        (number(3, 40), "1,1,6,5", None),
+        (number(3, 20) + part(21, part(1, number(1, 5), number(2, 6))), "1,3,x_2,x_3", (1, 3, 8, 9)),
+        (number(3, 20) + part(31), "1,3,x_2,x_3", (1, 3, 8, 9)),
+    ],
+)
+def test_images_have_channels_and_may_have_open_sizes(fields, shape, given):
+    """Of width 5 and height 6."""
+    body = part(1, part(1, "r"), part(2, "x"), part(3, "y"), part(130, part(10)))
+    image = part(1, "x") + part(3, part(4, number(1, 5), number(2, 6), fields))
+    path = saved(number(1, 4) + part(2, part(1, image), part(10, part(1, "y"))) + part(500, body))
+    (found,) = estimate(path).layer_report.values()
+    assert ",".join(map(str, found["output_shapes"][0])) == shape
+    if given:
+        assert shapes(estimate(path, given)) == [given]
+
+
 def test_the_default_function_is_that_of_the_description():
-    """Two functions, of 8 x 8 products and of 8 x 16; the second one is the default."""
+    """Two functions, of 8 x 8 products and of 8 x 16; the second one is the default, and its first axis is open."""
+    limits = part(31, part(1, number(1, 1), number(2, 4)), part(1, number(1, 8), number(2, 8)))
     functions, described = b"", b""
     for name, width in (("small", 8), ("large", 16)):
-        op = Op("linear", {"x": "%x", "weight": V((width, 8), stored=True)}, {"y": V((1, width))})
+        op = Op("linear", {"x": "%x", "weight": V((width, 8), stored=True)}, {"y": V((None, width))})
         block = part(2, "y") + part(3, operation(op))
-        body = part(1, named("x", V((1, 8)))) + part(2, "CoreML7") + part(3, part(1, "CoreML7"), part(2, block))
+        body = part(1, named("x", V((None, 8)))) + part(2, "CoreML7") + part(3, part(1, "CoreML7"), part(2, block))
         functions += part(2, part(1, name), part(2, body))
-        described += part(20, part(1, name), part(2, feature("x", (1, 8))))
+        described += part(20, part(1, name), part(2, feature("x", (1, 8), limits)))
     path = saved(number(1, 9) + part(2, described + part(21, "large")) + part(502, number(1, 1), functions))
-    assert estimate(path).total_report["macs"] == 128
-    assert estimate(path, function="small").total_report["macs"] == 64
+    assert str(estimate(path).total_report["macs"]) == "128*x_0"
+    assert estimate(path, (2, 8)).total_report["macs"] == 256
+    assert estimate(path, (1, 8), function="small").total_report["macs"] == 64
 
 
-def test_sizes_are_checked_against_their_range():
-    """Axis 0 has 1 to 4 elements."""
-    limits = part(31, part(1, number(1, 1), number(2, 4)), part(1, number(1, 9), number(2, 9)))
+LIMITS = [
+    (part(31, part(1, number(1, 2), number(2, 4)), part(1, number(1, 9), number(2, 9))), 2, 4, "2 to 4"),
+    (part(31, part(1, number(1, 2), number(2, -1)), part(1, number(1, 9), number(2, 9))), 2, 99, "2 or more"),
+]
+
+
+@pytest.mark.parametrize(("limits", "least", "most", "shown"), LIMITS, ids=["range", "open"])
+def test_sizes_are_checked_against_their_range(limits, least, most, shown):
     body = part(1, part(1, "r"), part(2, "x"), part(3, "y"), part(130, part(10)))
     described = part(2, part(1, feature("x", (1, 9), limits)), part(10, part(1, "y")))
     path = saved(number(1, 4) + described + part(500, body, number(5, 1)))
     assert str(estimate(path).total_report["mwrite"]) == "36*x_0"
-    with pytest.raises(CostError, match=re.escape("input 'x' has 1 to 4 elements along axis 0 in the model (got 5)")):
-        estimate(path, (5, 9))
+    assert [shapes(estimate(path, (n, 9))) for n in (least, most)] == [[(least, 9)], [(most, 9)]]
+    for n in (1, 5) if most == 4 else (1,):
+        with pytest.raises(
+            CostError, match=re.escape(f"input 'x' has {shown} elements along axis 0 in the model (got {n})")
+        ):
+            estimate(path, (n, 9))
+
+
+def test_sizes_are_checked_against_the_shapes_of_a_list():
+    listed = part(21, *(part(1, part(1, varint(n), varint(9))) for n in (2, 4)))
+    body = part(1, part(1, "r"), part(2, "x"), part(3, "y"), part(130, part(10)))
+    described = part(2, part(1, feature("x", (2, 9), listed)), part(10, part(1, "y")))
+    path = saved(number(1, 4) + described + part(500, body, number(5, 1)))
+    assert str(estimate(path).total_report["mwrite"]) == "36*x_0"
+    assert shapes(estimate(path, (4, 9))) == [(4, 9)]
+    with pytest.raises(CostError, match=re.escape("one of the shapes (2, 9), (4, 9) in the model (got (3, 9))")):
+        estimate(path, (3, 9))

@@ -3,7 +3,7 @@
 from math import prod
 
 import pytest
-from program import Op, V, model
+from program import Op, Packed, V, model
 
 from costcore import estimate
 
@@ -146,6 +146,78 @@ SHAPES = [
         [(6, 5, 4), (6, 5, 3), (6, 5), (6,)],
     ),
     ("softmax", {"axis": -1}, [(6, 3, 8, 9)]),
+    # one axis of space, and the fewest axes of others
+    ("conv", {"x": V((None, 3, 9)), "weight": V((4, 3, 2), stored=True)}, [(6, 4, 8)]),
+    ("conv_transpose", {"x": V((None, 3, 9)), "weight": V((3, 4, 2), stored=True), "strides": (2,)}, [(6, 4, 18)]),
+    ("avg_pool", {"x": V((None, 3, 9)), "kernel_sizes": (2,), "strides": (3,), "pad_type": "same"}, [(6, 3, 3)]),
+    ("instance_norm", {"x": V((None, 3, 9))}, [(6, 3, 9)]),
+    ("batch_norm", {"x": V((None, 3)), "mean": V((3,), stored=True), "variance": V((3,), stored=True)}, [(6, 3)]),
+    ("crop", {"x": V((None, 9)), "crop_height": (1, 2), "crop_width": (0, 3)}, [(3, 6)]),
+    ("crop_like", {"x": V((None, 3, 8)), "reference": V((1, 2, 5))}, [(6, 2, 5)]),
+    ("resize_nearest_neighbor", {"x": V((None, 9)), "target_size_height": 4, "target_size_width": 5}, [(4, 5)]),
+    ("upsample_nearest_neighbor", {"x": V((None, 9)), "scale_factor_height": 2}, [(12, 9)]),
+    ("linear", {"x": V((8,)), "weight": V((5, 8), stored=True)}, [(5,)]),
+    ("matmul", {"x": V((8,)), "y": V((8,))}, [()]),
+    ("mvn", {"x": V((None,)), "axes": (-1,)}, [(6,)]),
+    ("topk", {"x": V((None,)), "k": -1}, [(6,)] * 2),
+    ("topk", {"x": V((4, None))}, [(4, 1)] * 2),
+    (
+        "scaled_dot_product_attention",
+        {"query": V((None, 4)), "key": V((7, 4)), "value": V((7, 3))},
+        [(6, 3)],
+    ),
+    # padding behind the last window of 3 rows: ceil((8 + 2 - 2) / 5) + 1 = 3, the last of which begins at 10 > 8 + 1
+    (
+        "max_pool",
+        {"kernel_sizes": (2, 3), "strides": (5, 4), "pad_type": "custom", "pad": (1, 1, 0, 0), "ceil_mode": True},
+        [(6, 3, 2, 3)],
+    ),
+    ("reduce_argmin", {"keep_dims": False}, [(6, 3, 8)]),
+    ("reduce_argmax", {"axis": 0, "keep_dims": True}, [(1, 3, 8, 9)]),
+    ("resize", {"shape": (0, 5), "resized_dims": 2}, [(6, 3, 8, 5)]),
+    ("concat", {"values": ["%x", "%x"], "axis": 1, "interleave": True}, [(6, 6, 8, 9)]),
+    (
+        "reshape_like",
+        {
+            "x": V((None, 14)),
+            "ref_tensors": ["%p", "%q"],
+            "begins": [0, 2],
+            "ends": [2, 0],
+            "end_masks": [False, True],
+        },
+        [(6, 2, 7)],
+    ),
+    ("reshape_like", {"x": V((8,)), "ref_tensors": ["%p"], "begins": [1], "ends": [3], "end_masks": [False]}, [(2, 4)]),
+    ("tile", {"reps": (-1, 2, 1, 1)}, [(6, 6, 8, 9)]),  # -1 / size, as integers
+    *(
+        ("tile", {"reps": Packed((2, 1, 3, 1), dtype)}, [(12, 3, 24, 9)])
+        for dtype in ("int8", "int16", "int64", "uint8", "uint16", "uint32")
+    ),
+    *(
+        ("upsample_bilinear", {"scale_factor_height": Packed((1.5,), dtype)}, [(6, 3, 12, 9)])
+        for dtype in ("float16", "float64")
+    ),
+    ("random_categorical", {"x": V((None, 7))}, [(6, 1)]),
+    ("crop_resize", {"boxes": V((5, 4)), "box_indices": V((5,), "int32")}, [(5, 3, 1, 1)]),
+    ("affine", {"transform_matrix": V((6, 6)), "output_height": 4, "output_width": 5}, [(6, 3, 4, 5)]),
+    ("quantize", {"x": None, "input": V((None, 3)), "scale": 0.5}, [(6, 3)]),
+    ("dequantize", {"x": None, "input": V((None, 3)), "scale": V((3,), stored=True)}, [(6, 3)]),
+    ("classify", {"x": None, "probabilities": V((None,))}, [()]),
+    ("slice_by_index", {"begin": (0, 0, 7, 0), "end": (6, 3, 0, 9), "stride": (4, 1, -3, 2)}, [(2, 3, 3, 5)]),
+    # the fourth axis is whole; -1 of a size is the rest
+    ("pad", {"pad": (1, 0, 0, 0, 0, 2, 3, 4), "mode": "constant"}, [(7, 3, 10, 16)]),
+    ("pixel_unshuffle", {"x": V((None, 3, 4, 6)), "downscale_factor": 2}, [(6, 12, 2, 3)]),
+    ("gather", {"indices": 1, "axis": 1}, [(6, 8, 9)]),
+    ("list_gather", {"x": None, "ls": V((4, None), is_list=True), "indices": V((3,), "int32")}, [(3, 6)]),
+    ("list_length", {"x": None, "ls": V((4, None), is_list=True)}, [()]),
+    (
+        "list_scatter",
+        {"x": None, "ls": V((4, None), is_list=True), "indices": V((3,), "int32"), "value": V((3, 5))},
+        [(4, 5)],
+    ),
+    ("list_write", {"x": None, "ls": V((4, None), is_list=True), "index": 1, "value": V((5,))}, [(4, 5)]),
+    ("reduce_sum", {"x": V((None,)), "axes": (-1,), "keep_dims": True}, [(1,)]),
+    ("flatten2d", {}, [(6, 216)]),
 ]
 
 OTHERS = {"p": V((None, 2, 4, 3)), "q": V((6, 3, 7))}
@@ -155,14 +227,10 @@ OTHERS = {"p": V((None, 2, 4, 3)), "q": V((6, 3, 7))}
 def of_row(inputs):
     """Return the inputs of the program, and the operands: values without data are inputs."""
     operands = {"x": X, **inputs}
-    if (
-        inputs.get("x", X) is None
-        or "values" in inputs
-        or any(name in inputs for name in ("query", "ref_tensor", "cond"))
-    ):
+    if operands["x"] is None or any(name in inputs for name in ("query", "ref_tensor", "cond", "values")):
         del operands["x"]
     given = {name: value for name, value in operands.items() if isinstance(value, V) and not value.stored}
-    listed = [name[1:] for name in operands.get("values", [])]
+    listed = [name[1:] for name in (*operands.get("values", []), *operands.get("ref_tensors", []))]
     given |= {name: X if name == "x" else OTHERS[name] for name in listed}
     return given, {name: f"%{name}" if name in given else value for name, value in operands.items()}
 
@@ -204,6 +272,56 @@ def test_a_shape_is_computed_from_sizes():
     tail = Op("const", {"val": (-1,)}, {"tail": V((1,), "int32")})
     report = estimate(model({"x": X}, tail, *steps), dims={"x_0": 6})
     assert sizes(report)[-1] == (36, 3, 12)
+
+
+ELEMENTS = [
+    # operands, and the elements of the result, which are the sizes of another value
+    ("shape", {"x": "%x"}, (6, 3, 8, 9)),
+    ("add", {"x": (2, 3), "y": (4, 5)}, (6, 8)),
+    ("sub", {"x": (9, 7), "y": (4, 5)}, (5, 2)),
+    ("mul", {"x": (2, 3), "y": 4}, (8, 12)),
+    ("floor_div", {"x": (9, 7), "y": (2, 3)}, (4, 2)),
+    ("real_div", {"x": (8, 9), "y": (2, 3)}, (4, 3)),
+    ("mod", {"x": (9, 7), "y": (4, 5)}, (1, 2)),
+    ("maximum", {"x": (2, 9), "y": 4}, (4, 9)),
+    ("minimum", {"x": (2, 9), "y": 4}, (2, 4)),
+    ("equal", {"x": (1, 2), "y": 2}, (0, 1)),
+    ("select", {"cond": (False, True), "a": (5, 6), "b": (7, 8)}, (7, 6)),
+    ("concat", {"values": [(2, 3), (4, 5)], "axis": 0}, (2, 3, 4, 5)),
+    ("concat", {"values": [(2, 3), (4, 5)], "axis": 0, "interleave": True}, None),
+    ("range_1d", {"start": 2, "end": 9, "step": 3}, (2, 5, 8)),
+    ("cast", {"x": (2.5, 3.0), "dtype": "int32"}, (2, 3)),
+    ("floor", {"x": (2.5, 3.0)}, (2, 3)),
+    ("ceil", {"x": (2.5, 3.0)}, (3, 3)),
+    ("expand_dims", {"x": 4, "axes": (0,)}, (4,)),
+    ("squeeze", {"x": (4, 5)}, (4, 5)),
+    ("identity", {"x": (4, 5)}, (4, 5)),
+    ("reshape", {"x": (4, 5), "shape": (-1,)}, (4, 5)),
+    ("gather", {"x": (4, 5, 6), "indices": (2, -3), "axis": 0}, (6, 4)),
+    ("slice_by_index", {"x": (4, 5, 6, 7), "begin": (1,), "end": (3,)}, (5, 6)),
+    ("slice_by_index", {"x": (4, 5, 6, 7), "begin": (1,), "end": (3,), "begin_mask": (True,)}, (4, 5, 6)),
+    ("slice_by_index", {"x": (4, 5, 6, 7), "begin": (1,), "end": (3,), "end_mask": (True,)}, (5, 6, 7)),
+    ("slice_by_index", {"x": (4, 5, 6), "begin": (0,), "end": (3,), "stride": (2,)}, (4, 6)),
+    ("slice_by_index", {"x": (4, 5, 6), "begin": (-1,), "end": (0,), "squeeze_mask": (True,)}, 6),
+    ("reduce_prod", {"x": (2, 3, 4), "axes": (0,), "keep_dims": True}, (24,)),
+    ("reduce_sum", {"x": (2, 3, 4), "axes": (0,), "keep_dims": True}, (9,)),
+    ("reduce_max", {"x": (2, 4, 3), "axes": (0,), "keep_dims": True}, (4,)),
+    ("reduce_min", {"x": (3, 2, 4), "axes": (0,), "keep_dims": True}, (2,)),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "operands", "expected"), ELEMENTS, ids=[f"{row[0]}-{i}" for i, row in enumerate(ELEMENTS)]
+)
+def test_elements_follow_from_operands(kind, operands, expected):
+    is_scalar = isinstance(expected, int)
+    sizes_of = Op(kind, operands, {"s": V(() if is_scalar else (None,), "int32")})
+    vector = Op("expand_dims", {"x": "%s", "axes": (0,)}, {"v": V((1,), "int32")})
+    wanted = (expected,) if is_scalar else expected or (1,) * 4
+    made = Op("fill", {"shape": "%v" if is_scalar else "%s", "value": 0.0}, {"y": V((None,) * len(wanted))})
+    path = model({"x": X}, sizes_of, *([vector] if is_scalar else []), made)
+    found = estimate(path, dims={"x_0": 6}).calls[-1].layer.out.shape
+    assert [str(size) for size in found] == [f"y_{i}" if expected is None else str(n) for i, n in enumerate(wanted)]
 
 
 GRU = [(6, 2, 4), (2, 4)]

@@ -171,20 +171,6 @@ def calc_color_convert(layer: Layer) -> Cost:
     return _cost(layer, layer.out.size // 3 * Operations(add=3, mul=1, fma=4, cmp=6))
 
 
-@pattern("opaque")
-def calc_subtract_mean(layer: Layer) -> Cost:
-    """Differences from the mean over the axes ``axis``: per row of c elements c - 1 add, 1 div and c add.
-
-    Source: OpenVINO MVN-6 without ``normalize_variance``.
-
-    Shapes: x[N, C, H, W] -> y[N, C, H, W]
-    Settings: axis=(2, 3)
-    """
-    x, axes = layer["x"], layer.attrs["axis"]
-    rows = prod(size for i, size in enumerate(x.shape) if i not in axes)
-    return _cost(layer, Operations(add=2 * x.size - rows, div=rows))
-
-
 CALCULATORS: Mapping[str, Calculator] = {
     "class_detections": calc_class_detections,
     "class_nms": calc_class_nms,
@@ -193,6 +179,5 @@ CALCULATORS: Mapping[str, Calculator] = {
     "detection_output": calc_detection_output,
     "prior_boxes": calc_prior_boxes,
     "region_proposals": calc_region_proposals,
-    "subtract_mean": calc_subtract_mean,
     "yolo_regions": calc_yolo_regions,
 }

@@ -137,7 +137,7 @@ class Plan:
         for layer in layers:
             sources = [source for source, _ in self._sources(layer)]
             unpacks = layer.type in UNPACKING and bool(sources) and self._stored.issuperset(sources)
-            quantizes = layer.type == QUANTIZE and sources[:1] != [] and sources[0] in self._stored
+            quantizes = layer.type == QUANTIZE and bool(sources) and sources[0] in self._stored
             if layer.type == "Const" or unpacks or quantizes:
                 self._stored.add(layer.id)
             is_small = layer.type == "Const" and any(port.dtype in _SMALL for port in layer.outputs)

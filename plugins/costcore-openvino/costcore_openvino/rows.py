@@ -90,7 +90,6 @@ OTHERS = _named(
 NOT_PRICED: Mapping[str, str] = {
     "ConvertPromoteTypes": "the runtime replaces it by conversions as it reads the file",
     "GroupedMatMul": "of a set after those of this release",
-    "ISTFT": "how many frames overlap depends on data",
     "NMSRotated": "intersections of rotated boxes depend on data",
     "SparseFillEmptyRows": "the work depends on data",
     "StringTensorPack": "strings",
@@ -108,7 +107,7 @@ SIGNATURES: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(("BinaryConvolution", "Convolution", "ConvolutionBackpropData"), (3, 3)),
     **dict.fromkeys(("GroupConvolution", "GroupConvolutionBackpropData"), (3, 4)),
     **dict.fromkeys(("GRUCell", "RNNCell"), (2, 2, 2, 2)),
-    **dict.fromkeys(("GRUSequence", "RNNSequence"), (3, 2, 1, 3, 3)),
+    **dict.fromkeys(("GRUSequence", "RNNSequence"), (3, 3, 1, 3, 3)),
     **dict.fromkeys(("Eye", "RandomUniform", "Range"), ()),
     **dict.fromkeys(("CTCGreedyDecoder", "CTCGreedyDecoderSeqLen"), (3,)),
     **dict.fromkeys(("DFT", "IDFT", "IRDFT"), (2, 1)),
@@ -133,12 +132,13 @@ SIGNATURES: Mapping[str, tuple[int, ...]] = {
     "Proposal": (4, 4),
     "RDFT": (1, 1),
     "RegionYolo": (3,),
+    "ISTFT": (3, 1),
     "STFT": (1, 1),
     "DeformableConvolution": (3, 3, 3),
     "Gather": (0, 0),
     "Inverse": (2,),
     "LSTMCell": (2, 2, 2, 2, 2),
-    "LSTMSequence": (3, 2, 2, 1, 3, 3),
+    "LSTMSequence": (3, 3, 3, 1, 3, 3),
     "MatMul": (1, 1),
     "ROIAlign": (4, 2, 1),
     "ScaledDotProductAttention": (2, 2, 2),
@@ -381,6 +381,11 @@ def _transformed(a: Arguments) -> tuple[int, ...]:
     return tuple(axis % rank for axis in known) or (rank - 1,)
 
 
+def _frame(a: Arguments) -> Any:
+    """Return the elements of a frame of a signal; those of the window if they are not known."""
+    return (getattr(given(a, 2), "data", None) or a["inputs"][1].shape)[0]
+
+
 def _fourier(native: str, op: str, **attrs: Source) -> Row:
     is_real = op == "real_fft"
     axes: Source = lambda a: _transformed({**a, "is_real": is_real})  # noqa: E731
@@ -613,8 +618,9 @@ _ROWS: tuple[Row, ...] = (
         "stft",
         {**X, "window": operand(1)},
         frames=lambda a: a["outputs"][0].shape[-2 if _is_true(a, "transpose_frames") else -3],
-        length=lambda a: (getattr(given(a, 2), "data", None) or a["inputs"][1].shape)[0],
+        length=_frame,
     ),
+    row("ISTFT", "istft", {**X, "window": operand(1)}, frames=lambda a: a["inputs"][0].shape[-2], length=_frame),
     row("CTCLoss", "ctc_loss_with_logits", {"x": _steps_first, "target": operand(2)}, reduction=lambda a: "none"),
     *(row(native, "ctc_greedy_decode", X) for native in ("CTCGreedyDecoder", "CTCGreedyDecoderSeqLen")),
     row("FakeConvert", "fake_quantize", X),

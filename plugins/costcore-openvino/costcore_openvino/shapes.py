@@ -86,6 +86,8 @@ class Integers(NamedTuple):
     def of(self, layer: LayerInfo) -> tuple[Any, ...] | None:
         """Return the elements of a constant; None if it is not small, has no such elements, or is not in the file.
 
+        OpenVINO writes one byte for an empty one.
+
         Raises:
             CostError: if the file cannot be read, or became shorter since it was opened.
         """
@@ -94,6 +96,8 @@ class Integers(NamedTuple):
         form = FORMATS.get(kind) or (FURTHER.get(kind) if self.are_all else None)
         if form is None or offset is None or size is None or offset < 0 or not 0 <= size <= MOST_BYTES:
             return None
+        if any(0 in port.shape for port in layer.outputs):
+            return ()
         if size % struct.calcsize(form) or offset + size > self.nbytes:
             return None
         with open_file(self.path) as file:
@@ -434,6 +438,26 @@ def _frames(s: Site) -> Shape:
     return (*x[:-1], *((bins, frames) if s.is_true("transpose_frames") else (frames, bins)), 2)
 
 
+def _signal(s: Site) -> Shape:
+    """Return the shape of the signal of frames that overlap."""
+    *batch, _, frames, _ = s.shape()
+    if len(s.inputs) > 4:
+        return (*batch, s.need(4)[0])
+    (size,), (step,) = s.need(2), s.need(3)
+    return (*batch, (frames - 1) * step + (0 if s.is_true("center") else size))
+
+
+def _unique(s: Site) -> Sequence[Found]:
+    x: list[Dim | None] = [*s.shape()]
+    values: list[Dim | None] = [None]
+    count: Dim = prod(s.shape())
+    if len(s.inputs) > 1:
+        axis = _axes(s, 1)[0]
+        count, values = s.shape()[axis], x
+        values[axis] = None
+    return [values, (None,), (count,), (None,)]
+
+
 def _prior_boxes(s: Site) -> Shape:
     """Return the shape of default boxes; boxes per position are counted as in the reference implementation."""
     height, width = s.need(0)
@@ -576,7 +600,7 @@ RULES: Mapping[str, Rule] = {
     "MatMul": _one(lambda s: matmul(s.shape(), s.shape(1), s.is_true("transpose_a"), s.is_true("transpose_b"))),
     **dict.fromkeys(("MatrixNms", "MulticlassNms"), lambda s: [(None, 6), (None, 1), s.shape()[:1]]),
     "Multinomial": _one(lambda s: (s.shape()[0], *s.need(1))),
-    "NonMaxSuppression": lambda s: [(None, 3), (None, 3), (1,)][: len(s.layer.outputs)],
+    **dict.fromkeys(("NMSRotated", "NonMaxSuppression"), lambda s: [(None, 3), (None, 3), (1,)]),
     "NonZero": lambda s: [(len(s.shape()), None)],
     "OneHot": _one(_one_hot),
     "Pad": _one(lambda s: padded(s.shape(), s.need(1), s.need(2))),
@@ -589,6 +613,7 @@ RULES: Mapping[str, Rule] = {
     "RegionYolo": _one(_regions),
     "ReorgYolo": _one(_reorganized),
     "Reshape": _one(_reshape),
+    "ISTFT": _one(_signal),
     "STFT": _one(_frames),
     "ScaledDotProductAttention": _one(
         lambda s: (*broadcast(s.shape()[:-2], s.shape(1)[:-2]), s.shape()[-2], s.shape(2)[-1])
@@ -598,13 +623,17 @@ RULES: Mapping[str, Rule] = {
     "ShapeOf": _one(lambda s: (len(s.shape()),)),
     "Slice": _one(_slice),
     "SpaceToBatch": _one(_space_to_batch),
+    "SparseFillEmptyRows": lambda s: [(None, 2), (None,), (s.need(1)[0],)],
     "SpaceToDepth": _one(_space_to_depth),
     "Split": _split,
     "Squeeze": _one(_squeeze),
     "StridedSlice": _one(_strided_slice),
+    "StringTensorPack": _same,
+    "StringTensorUnpack": lambda s: [s.shape(), s.shape(), (None,)],
     "Tile": _one(_tile),
     "TopK": _topk,
     "Transpose": _one(_permuted),
+    "Unique": _unique,
     "Unsqueeze": _one(lambda s: expanded(s.shape(), _axes(s, 1))),
     "VariadicSplit": _variadic_split,
 }

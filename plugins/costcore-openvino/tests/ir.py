@@ -67,7 +67,7 @@ def save(path: Path, *layers: L) -> None:
         if "values" in layer.data:
             read = int if layer.dtype == "I64" else float
             values = [read(each) for each in layer.data["values"].split()]
-            elements = struct.pack(f"<{len(values)}{FORMATS[layer.dtype]}", *values)
+            elements = struct.pack(f"<{len(values)}{FORMATS[layer.dtype]}", *values) or b"\0"  # as OpenVINO does
             kind = layer.dtype.lower().replace("fp", "f")
             place = {"element_type": kind, "offset": str(len(content)), "size": str(len(elements))}
             content += elements

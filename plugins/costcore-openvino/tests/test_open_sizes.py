@@ -30,6 +30,14 @@ def shapes(report):
     return [",".join(str(size).replace(" ", "") for size in shape) for shape in found]
 
 
+@pytest.mark.parametrize(
+    "inputs", [[(2, 3), (4, 2, 3)], {"x": (2, 3), "l1": (4, 2, 3)}, [(2, 3), [4, 2, 3]]], ids=["list", "names", "mixed"]
+)
+def test_inputs_of_unknown_rank_have_the_shapes_that_are_given(read, inputs):
+    x, y = L("Parameter", (), (), data={"shape": "..."}, name="x"), L("Parameter", (), (), data={"shape": "..."})
+    assert shapes(read(x, y, L("Add", (0, 1), ()), L("Result", (2,)), inputs=inputs)) == ["4,2,3"]
+
+
 def test_a_convolution_and_a_pool_of_an_image_of_any_size(read):
     """(h + 2 - 3) // 2 + 1 rows of 4 outputs with 27 products each; subs gives what given sizes give."""
     pool = L("AvgPool", (2,), OPEN, data={"kernel": "3, 3", **WINDOWS, "rounding_type": "ceil"})

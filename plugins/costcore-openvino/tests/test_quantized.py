@@ -126,6 +126,18 @@ def test_weights_that_are_quantized_as_they_are_stored(read):
     assert calls(report)[1][1] == 4 * PLACES + 144 + 16
 
 
+@pytest.mark.parametrize(
+    ("kinds", "ops"),
+    [(("Swish", "Swish"), ["silu"]), (("MaxPool",), ["max_pool"]), (("Swish", "MaxPool"), ["max_pool"])],
+)
+def test_one_activation_is_part_of_a_layer(read, kinds, ops):
+    net = Net(1, 4, 8, 8)
+    y = net.conv(net.quantize(net.x), 4)
+    for kind in kinds:
+        y = net.then(kind, y, **({"kernel": "3, 3", **WINDOWS} if kind == "MaxPool" else {}))
+    assert [op for op, *_ in calls(read(net.result(y)))] == ["quantize", "quantized_conv", *ops]
+
+
 @pytest.mark.parametrize("case", ["real weights", "result", "many levels"])
 def test_what_stays_real(read, case):
     """Nothing reads integers: products with real weights, results of the network, and too many levels for integers."""

@@ -149,6 +149,8 @@ SHAPES = [
     ("OneHot", [index(None, 2), scalar(7), scalar(1), scalar(0)], {"axis": "1"}, [(6, 7, 2)]),
     ("DepthToSpace", [given(None, 12, 3, 4)], {"block_size": "2", "mode": "blocks_first"}, [(6, 3, 6, 8)]),
     ("SpaceToDepth", [given(None, 3, 4, 6)], {"block_size": "2", "mode": "blocks_first"}, [(6, 12, 2, 3)]),
+    ("DepthToSpace", [given(None, 16, 3, 4, 5)], {"block_size": "2", "mode": "blocks_first"}, [(6, 2, 6, 8, 10)]),
+    ("SpaceToDepth", [given(None, 3, 4, 6, 8)], {"block_size": "2", "mode": "blocks_first"}, [(6, 24, 2, 3, 4)]),
     ("SpaceToBatch", [X, stored(1, 1, 2, 3), stored(0, 0, 1, 0), stored(0, 0, 1, 3)], {}, [(36, 3, 5, 4)]),
     ("BatchToSpace", [X, stored(1, 1, 2, 3), stored(0, 0, 1, 0), stored(0, 0, 0, 2)], {}, [(1, 3, 15, 25)]),
     (
@@ -233,6 +235,10 @@ SHAPES = [
     ("IRDFT", [given(None, 9, 2), stored(1, 0), stored(-1, 7)], {}, [(7, 9)]),
     ("STFT", [given(None, 20), given(8), scalar(8), scalar(3)], {}, [(6, 5, 5, 2)]),
     ("STFT", [given(3, 18), given(8), scalar(8), scalar(2)], {"transpose_frames": "true"}, [(3, 5, 6, 2)]),
+    # 5 steps of 3 from the first frame of 6 to the last, and the 8 of a frame
+    ("ISTFT", [given(None, 5, 6, 2), given(8), scalar(8), scalar(3)], {"center": "false"}, [(6, 23)]),
+    ("ISTFT", [given(3, 5, None, 2), given(8), scalar(8), scalar(3)], {"center": "true"}, [(3, 15)]),
+    ("ISTFT", [given(5, None, 2), given(8), scalar(8), scalar(3), stored(17)], {"center": "true"}, [(17,)]),
     ("CTCGreedyDecoder", [given(7, None, 5), given(7, None)], {}, [(6, 7, 1, 1)]),
     ("CTCGreedyDecoderSeqLen", [given(None, 7, 5), index(None)], {}, [(6, 7), (6,)]),
     ("CTCLoss", [given(None, 7, 5), index(6), index(6, 7), index(6), scalar(4)], {}, [(6,)]),
@@ -240,6 +246,12 @@ SHAPES = [
     ("EmbeddingBagPackedSum", [weight(9, 4), LISTED], {}, [(6, 4)]),
     ("EmbeddingSegmentsSum", [weight(9, 4), index(None), index(6), scalar(3)], {}, [(3, 4)]),
     ("SegmentMax", [given(None, 4), index(6)], {}, [(6, 4)]),
+    ("Unique", [given(3, None)], {}, [(6,), (6,), (18,), (6,)]),
+    ("Unique", [given(3, None, 5), scalar(-3)], {}, [(6, 6, 5), (6,), (3,), (6,)]),
+    ("NMSRotated", [given(2, None, 5), given(2, 3, None), *map(scalar, (4, 1, 1))], {}, [(6, 3), (6, 3), (1,)]),
+    ("SparseFillEmptyRows", [given(None), stored(4, 7), index(None, 2), given(1)], {}, [(6, 2), (6,), (4,)]),
+    ("StringTensorUnpack", [given(3, None)], {}, [(3, 6), (3, 6), (6,)]),
+    ("StringTensorPack", [index(3, None), index(3, None), given(9, dtype="U8")], {}, [(3, 6)]),
     ("SegmentMax", [given(None, 4), index(6), scalar(3)], {}, [(3, 4)]),
     ("Bucketize", [X, given(4)], {"output_type": "i64"}, [(6, 3, 8, 9)]),
     ("SearchSorted", [given(None, 4), given(None, 5)], {}, [(6, 5)]),
@@ -266,6 +278,7 @@ SHAPES = [
         {"output_dim": "2", "group_size": "3", "spatial_scale": "1"},
         [(5, 2, 3, 3)],
     ),
+    ("DeformablePSROIPooling", [given(None, 2, 8, 9), given(5, 5)], {"output_dim": "2"}, [(5, 2, 1, 1)]),
     (
         "RegionYolo",
         [given(None, 18, 4, 5)],
@@ -510,6 +523,19 @@ COSTS = [
     ),
     # the size of a frame is not there: that of the window
     ("STFT", [given(2, 20), given(8), *[L("Const", (), (), "I64")] * 2], {}, (2, 4, 5, 2), 8 * (8 + 8 * 3 * 5), 192),
+    # 2 x 4 frames of 8 points: half a transform of 3 stages, 1 / n, and a product that is added to the signal; a square
+    # of each of 8 points of the window, which 4 frames add; 17 quotients
+    *(
+        (
+            "ISTFT",
+            [given(2, 5, 4, 2), given(8), length, scalar(3)],
+            {"center": "false"},
+            (2, 17),
+            480 + 64 + 64 + 8 + 32 + 34,
+            352,
+        )
+        for length in (scalar(8), L("Const", (), (), "I64"))
+    ),
     # a sample of a bin: 3 mul, 6 add, 1 div of their number; 3 x 2 or 2 x 3 samples; 1 add or cmp joins two
     ("ROIPooling", [IMAGE, REGIONS], {"method": "bilinear"}, (2, 3, 2, 2), BINS * 10, 4 * (48 + 10)),
     ("PSROIPooling", [given(1, 8, 4, 4), REGIONS], {**AVERAGE, "mode": "average"}, (2, 2, 2, 2), 16 * 4, 4 * 138),
@@ -592,6 +618,19 @@ COSTS = [
     ("BinaryConvolution", [given(1, 2, 6, 6), weight(4, 2, 3, 3)], windows(), (1, 4, 4, 4), 64 * 18, 4 * (72 + 72)),
     # each of 36 inputs by 5 x 2 x 2 weights of its group
     ("GroupConvolutionBackpropData", [given(1, 4, 3, 3), weight(2, 2, 5, 2, 2)], windows(), (1, 10, 4, 4), 720, 464),
+    ("ConvertLike", [given(6), index(2)], {}, (6,), 0, 24),
+    # 40 units of 7 products, and tanh; of 3 times as many, 2 sigmoids of 4 FLOPs, tanh, r h, 1 - z, (1 - z) n and + z h
+    *(
+        (
+            kind,
+            [given(2, 5, 3), given(2, 1, 4), index(2), weight(1, n, 3), weight(1, n, 4), weight(1, n)],
+            {"hidden_size": "4", "direction": "forward"},
+            (2, 1, 5, 4),
+            40 * flops,
+            4 * (30 + 8 + 8 * n),
+        )
+        for kind, n, flops in (("RNNSequence", 4, 7 + 1), ("GRUSequence", 12, 21 + 8 + 1 + 4))
+    ),
     # 3 samples of 6 units, 10 products each onto a bias; 1 FLOP or 3 of the function
     *(
         ("RNNCell", [given(3, 4), given(3, 6), weight(6, 4), weight(6, 6), weight(6)], data, (3, 6), 18 * flops, 384)

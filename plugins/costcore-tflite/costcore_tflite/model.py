@@ -99,7 +99,6 @@ class TensorInfo(NamedTuple):
         data: its values if it is a small constant of integers; None for any other.
         scales: number of scales: 0 if it is not quantized, 1, or one per channel.
         has_zero_point: whether any zero point is not 0.
-        is_variable: whether it keeps its value from one run to the next.
         is_sparse: whether only its non-zero elements are stored.
     """
 
@@ -111,7 +110,6 @@ class TensorInfo(NamedTuple):
     data: tuple[int, ...] | None
     scales: int
     has_zero_point: bool
-    is_variable: bool
     is_sparse: bool
 
 
@@ -153,7 +151,7 @@ class Model(NamedTuple):
 
     graphs: Sequence[Graph]
     version: int
-    nbytes: int = 0
+    nbytes: int
 
 
 def read_model(path: str) -> Model:
@@ -235,13 +233,10 @@ class _Reader:
             ValueError: if the file has more objects than are read.
         """
         if not at:
-            self._left -= 1
             return 0, 0
         at += UINT32(self._content, at)[0]
         count = UINT32(self._content, at)[0]
-        self._left -= count + 1
-        if self._left < 0:
-            self.counted(0)
+        self.counted(count)
         return at + 4, count
 
     def _tables(self, at: int) -> list[int]:
@@ -252,17 +247,9 @@ class _Reader:
 
     def _integers(self, at: int) -> tuple[int, ...]:
         """Return the elements of a list of 32-bit integers."""
-        if not at:
-            self._left -= 1
-            return ()
-        content = self._content
-        at += UINT32(content, at)[0]
-        count = UINT32(content, at)[0]
-        self._left -= count + 1
-        if self._left < 0:
-            self.counted(0)
+        start, count = self._list(at)
         read = INTEGERS.get(count)
-        return struct.unpack_from(f"<{count}i", content, at + 4) if read is None else read(content, at + 4)
+        return struct.unpack_from(f"<{count}i", self._content, start) if read is None else read(self._content, start)
 
     def _operator(self, at: int, n_tensors: int) -> OperatorInfo:
         offsets = self._offsets(at)
@@ -311,7 +298,7 @@ class _Reader:
         return found
 
     def _tensor(self, at: int) -> TensorInfo:
-        shape_at, type_at, buffer_at, name_at, scales_at, variable_at, sparsity_at, signature_at = self._offsets(at)[:8]
+        shape_at, type_at, buffer_at, name_at, scales_at, _, sparsity_at, signature_at = self._offsets(at)[:8]
         content = self._content
         shape = self._integers(shape_at and at + shape_at)
         if len(shape) > MOST_AXES:
@@ -338,8 +325,7 @@ class _Reader:
             start = at + name_at
             start += UINT32(content, start)[0] + 4
             name = str(content[start : start + UINT32(content, start - 4)[0]], "utf-8", "replace")
-        is_variable = bool(variable_at and content[at + variable_at])
-        found = name, shape, open_axes, dtype, is_stored, data, scales, has_zero_point, is_variable, sparsity_at > 0
+        found = name, shape, open_axes, dtype, is_stored, data, scales, has_zero_point, sparsity_at > 0
         return _new_tensor(TensorInfo, found)
 
     def _text_at(self, at: int) -> tuple[int, int]:
@@ -350,8 +336,6 @@ class _Reader:
         """Return the number of scales, and whether a zero point is not 0."""
         at += UINT32(self._content, at)[0]
         scales_at, points_at = self._offsets(at)[2:4]
-        if not scales_at and not points_at:
-            return 0, False
         scales = self._text_at(at + scales_at)[1] if scales_at else 0
         start, count = self._text_at(at + points_at) if points_at else (0, 0)
         count = min(count, scales)

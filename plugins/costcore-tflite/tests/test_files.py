@@ -267,6 +267,22 @@ def test_graphs_that_call_themselves_are_an_error():
         estimate(model(main))
 
 
+@pytest.mark.parametrize("most", [30, 31])
+def test_the_objects_of_a_file_are_bounded(monkeypatch, most):
+    """Of a function of 2 x 2 numbers: every list counts, and its entries.
+
+    Those of the file: 2 for operators, 2 for buffers, 2 for graphs. Of the graph: 3 for tensors, 2 for operators, 2
+    for inputs and for outputs. Of each of 2 tensors 3 for the shape, twice; 2 for operands and for results.
+    """
+    path = model(chain("EXP"))
+    monkeypatch.setattr("costcore_tflite.model.MOST_OBJECTS", most)
+    if most == 31:
+        assert len(estimate(path).calls) == 1
+    else:
+        with pytest.raises(CostError, match="more objects than a file of its size can hold, or more than 30"):
+            estimate(path)
+
+
 @pytest.mark.parametrize("content", [b"", b"TFL3", b"\0\0\0\0TFL3", b"\x08\0\0\0ONNX" + bytes(40)])
 def test_what_is_no_model_is_an_error(content, tmp_path):
     (tmp_path / "x.tflite").write_bytes(content)

@@ -337,6 +337,29 @@ def test_a_window_that_the_options_do_not_state_is_an_error(options):
         estimate(model(G([T((1, 4, 4, 2)), T((1, 2, 2, 2))], [operator], [0], [1])))
 
 
+def test_operators_of_one_kind_have_their_own_options():
+    """Of 2 x 3 x 4 elements: joined along the second axis, then along the third one, of the same kind of table."""
+    tensors = [T((2, 3, 4)), T((2, 6, 4)), T((2, 6, 8))]
+    joins = [Op("CONCATENATION", (i, i), (i + 1,), "ConcatenationOptions", {"Axis": i + 1}) for i in range(2)]
+    report = estimate(model(G(tensors, joins, [0], [2])))
+    assert [call.layer.attrs["axis"] for call in report.calls] == [1, 2]
+
+
+def test_a_window_of_one_pixel():
+    operator = Op("MaxPoolingWithArgmax2D", (0,), (1,), custom=struct.pack("<5i", 1, 1, 1, 1, 1))
+    (found,) = estimate(model(G([T((1, 4, 4, 2)), T((1, 4, 4, 2))], [operator], [0], [1]))).layer_report.values()
+    assert (found["params"]["kernel"], found["params"]["stride"]) == ((1, 1), (1, 1))
+
+
+@pytest.mark.parametrize(
+    ("operands", "outputs", "named"), [((-1, 9), (1,), 9), ((-2,), (1,), -2), ((2,), (1,), 2), ((0,), (-1,), -1)]
+)
+def test_tensors_that_do_not_exist_are_named(operands, outputs, named):
+    file = model(G([T((2,)), T((2,))], [Op("EXP", operands, outputs)], [0], [1]))
+    with pytest.raises(CostError, match=f"names tensor {named} of 2"):
+        estimate(file)
+
+
 def test_a_bidirectional_lstm():
     """5 steps, two directions of 4 gates: 4 units over 3 inputs and 4 states."""
     one = [*_weights(4, 4, 3), *_weights(4, 4, 4), *[None] * 3, *_weights(4, 4), None, None]

@@ -338,6 +338,7 @@ MOVEMENT = [
     sliced((B, N, M, 5), [1, 1, 2, 0], [9, -1, 6, 3], [1, 2, 1, 1], (B, (3, 5), 4, 3), Begin=1, End=1),
     sliced((B, N, M), [0, 1, 0], [0, 2, 0], [1, 1, 1], (B, M), Begin=5, End=5, ShrinkAxis=2),
     sliced((B, N), [0, 0, 0], [0, 0, 0], [1, 1, 1], (B, 1, N), Begin=5, End=5, NewAxis=2),
+    sliced((B, N), [0, 0, 0], [0, 0, 0], [1, 1, 1], (N, 1), Begin=2, End=2, ShrinkAxis=1, NewAxis=4),
     sliced((B, N, M, 5), [0, 1], [0, 3], [1, 1], (B, N, M, 2), Ellipsis=1),
     sliced((B, N, M, 5), [0, 0, 0, 1], [1, 0, 0, 3], [1, 1, 1, 1], (1, N, M, 1, 2), Ellipsis=2, NewAxis=4),
     sliced((B, N, M, 5), [1, 0, 0, 1], [2, 0, 0, 3], [1, 1, 1, 1], (N, 2), ShrinkAxis=5, Ellipsis=2),

@@ -32,6 +32,7 @@ def test_gather_reads_what_it_writes_and_the_indices(op: str) -> None:
         ("none", Operations()),
         ("add", Operations(add=6)),
         ("mul", Operations(mul=6)),
+        ("div", Operations(div=6)),
         ("max", Operations(cmp=6)),
         ("min", Operations(cmp=6)),
         ("mean", Operations(add=6, div=30)),

@@ -67,6 +67,13 @@ def mean_variance_norm(rows):
             difference / deviation
 
 
+def subtract_mean(rows):
+    for row in rows:
+        mean = total(row) / len(row)
+        for value in row:
+            value - mean
+
+
 def batch_norm(x, w=None, b=None, mean=None, var=None):
     """Training, over the channels of x[N, C, L]."""
     for c in range(x.shape[1]):
@@ -96,7 +103,10 @@ def test_norms_of_rows_are_their_definitions(op, definition, given):
 
 @pytest.mark.parametrize(
     ("op", "definition"),
-    [("l2_normalize", l2_normalize), ("l1_normalize", l1_normalize), ("mean_variance_norm", mean_variance_norm)],
+    [
+        *(("l2_normalize", l2_normalize), ("l1_normalize", l1_normalize), ("mean_variance_norm", mean_variance_norm)),
+        ("subtract_mean", subtract_mean),
+    ],
 )
 def test_normalizations_without_weight_are_their_definitions(op, definition):
     cost = layer_cost(op, {"x": (2, 3, 4)}, (2, 3, 4), axis=(0, 2))

@@ -31,6 +31,14 @@ def test_short_time_fourier_transform() -> None:
     assert operations("stft", windowed, (2, 5, 8), frames=5, length=8) == bare + Operations(mul=160)
 
 
+def test_signal_of_frames() -> None:
+    # 2 x 5 frames of 8: 80 points in 3 stages of half of 2 mul and 3 add, 80 / n, 80 products added; the window is
+    # squared, and added for 5 frames; 40 quotients
+    result = layer_cost("istft", {"x": Tensor((2, 5, 5), "complex64"), "window": (8,)}, (2, 20), frames=5, length=8)
+    assert result.flops == Operations(mul=80 * 3 + 80 + 8, add=80 * 3 * 3 // 2 + 40, fma=80, div=40)
+    assert (result.mread, result.mwrite) == (8 * 50 + 32, 4 * 40)
+
+
 def test_squared_magnitudes() -> None:
     # 2 signals of 20 in 5 frames of 8 as above, and of 2 x 5 bins in 5 frames re * re + im * im: 1 mul, 1 fma
     given = {"x": (2, 20), "window": (8,)}

@@ -133,15 +133,17 @@ class Graph:
         )
 
     def index(self, identity, *items):
-        """Take an integer, which removes its axis, or a range of every axis."""
-        shape = self.shapes[identity]
+        """Take an integer, which removes its axis, or a range of every axis; None adds an axis."""
+        shape, given = self.shapes[identity], [item for item in items if item is not None]
         taken = [
             range(size)[item] if isinstance(item, slice) else [range(size)[item]]
-            for item, size in zip(items, shape, strict=True)
+            for item, size in zip(given, shape, strict=True)
         ]
-        kept = [i for i, item in enumerate(items) if isinstance(item, slice)]
+        numbers = iter(range(len(given)))
+        axes = [(item, None if item is None else next(numbers)) for item in items]
+        kept = [i for item, i in axes if not isinstance(item, int)]
         bounds = [
-            (each.start, each.stop, each.step or 1) if isinstance(each, slice) else (each, None, None) for each in items
+            (each.start, each.stop, each.step or 1) if isinstance(each, slice) else (each, None, None) for each in given
         ]
 
         def reads(_, index):
@@ -151,7 +153,7 @@ class Graph:
         return self.call(
             "slice",
             [identity],
-            tuple(len(taken[i]) for i in kept),
+            tuple(1 if i is None else len(taken[i]) for i in kept),
             axis=tuple(range(len(shape))),
             **{name: tuple(each[k] for each in bounds) for k, name in enumerate(("start", "stop", "step"))},
             reads=reads,
@@ -202,7 +204,7 @@ def test_random_rearrangements_are_followed(seed):
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_indices_are_followed(seed):
-    """Integers and ranges, from the front and the end, of axes as they are and after a reshape or a transpose."""
+    """Integers, ranges, from the front and the end, and new axes, as they are and after a reshape or a transpose."""
     rng = random.Random(seed)
     graph = Graph(4, 6, 4)
     value = 1
@@ -219,6 +221,7 @@ def test_random_indices_are_followed(seed):
         start, stop = rng.choice((None, 0, 1, 1 - size, -size, -2)), rng.choice((None, None, size - 1, -1))
         taken = slice(start, stop, rng.choice((None, 1, 2)))
         items.append(rng.randrange(-size, size) if rng.random() < 0.3 or not range(size)[taken] else taken)
+        items += [None] * (rng.random() < 0.2)
     graph.check(graph.index(value, *items))
 
 
