@@ -11,7 +11,7 @@ from costcore.plugins import hookimpl
 OPTIONS = {
     "dims": "sizes of the dimensions that the model leaves open",
     "function": "which function of the model is counted",
-    "trips": "how often loops run whose number of runs depends on data",
+    "trips": "iterations of each loop with a data-dependent trip count",
 }
 
 

@@ -40,7 +40,7 @@ def estimate(
         inputs: shapes of the inputs in order or by name, if the model leaves sizes open.
         dims: the open sizes by the names of their symbols, ``{"x_0": 8}``.
         function: the function that is counted; default: the one that runs by default.
-        trips: how often loops run whose number of runs depends on data; default: a symbol for each.
+        trips: iterations of each loop with a data-dependent trip count; default: a symbol for each.
 
     Raises:
         CostError: if the file is not a Core ML model with a graph, or is damaged; the message includes the file.

@@ -11,7 +11,7 @@ from costcore.translate import Row
 OPTIONS = {
     "function": "which function of the program is counted",
     "params": "arguments that are learned parameters: positions, or beginnings of their names",
-    "trips": "how often loops run whose number of runs depends on data",
+    "trips": "iterations of each loop with a data-dependent trip count",
     "regroup": "count decomposed layers as one operator",
 }
 

@@ -54,7 +54,7 @@ def estimate(
         function: the function that is counted; default: ``main``, or the only public one.
         params: arguments that are learned parameters: positions, or beginnings of their names; default: those whose
             names begin with ``params``, ``variables`` or ``weights``.
-        trips: how often loops run whose number of runs depends on data; default: a symbol for each.
+        trips: iterations of each loop with a data-dependent trip count; default: a symbol for each.
         regroup: count decomposed layers as one operator; names of patterns, or True for all.
 
     Raises:
