@@ -14,7 +14,7 @@ from .model import numbers
 from .quantized import WIDTHS
 
 LEARNED_BY = frozenset(("Add", "Divide", "Einsum", "Gather", "MatMul", "Multiply", "Subtract"))
-"""Operators whose constant operands, if float vectors or larger, are learned parameters."""
+"""Operators whose constants of several floats are learned. In layers, the row says which operands are."""
 
 
 def _named(names: str, **others: str) -> Mapping[str, str]:
