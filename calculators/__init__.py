@@ -40,7 +40,8 @@ def _of_all_modules() -> dict[str, Calculator]:
 def operator_families() -> dict[str, str]:
     """Return the family of every operator of this package, such as ``{"conv": "conv", "relu": "activation", …}``.
 
-    The family is the module that defines the operator's calculator. Tests hold mapping rules and shape rules to it.
+    The family is the module that defines the operator's calculator. Tests check that mapping rules and shape rules are
+    in modules of the same name.
     """
     return {op: family for op, function in costcore_calculators().items() if (family := family_of(function))}
 
@@ -49,11 +50,11 @@ def operator_families() -> dict[str, str]:
 
 
 class Family(NamedTuple):
-    """An operator family as documentation shows it.
+    """An operator family in the documentation.
 
     Attributes:
-        title: heading of its chapter in DETAILS.md.
-        contents: the operators it contains, in one line.
+        title: the heading of its chapter in DETAILS.md.
+        contents: its operators, in one line.
     """
 
     title: str
@@ -89,7 +90,7 @@ FAMILIES: Mapping[str, Family] = {
         "Collective communication", "all-reduce, all-gather, send and the like: bytes sent to other processes"
     ),
 }
-"""Every family by name, in the order of the chapters of DETAILS.md: the most used ones first."""
+"""Every family by name, in the order of chapters in DETAILS.md, most used families first."""
 
 
 def family_of(calculator: Calculator) -> str | None:

@@ -1,4 +1,4 @@
-"""Operations and bytes that formulas of several families share."""
+"""Operations and bytes common to formulas of several families."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from costcore.ir import Cost, Dim, Layer, Operations, Tensor, minimum, prod
 def dot_products(count: Dim, products: Dim, start: bool = False) -> Operations:
     """Return the operations of ``count`` dot products with ``products`` products in all.
 
-    With a starting value (a bias) every product is an fma. Without one the first product of each dot product is a mul.
+    With an initial value (a bias), every product is an fma. Without it, the first product of each dot product is a mul.
     """
     return Operations(fma=products) if start else Operations(mul=count, fma=products - count)
 
 
 def products_of_pairs(layer: Layer, count: Dim, products: Dim) -> tuple[Dim, Dim]:
-    """Return how many dot products and products count, with masked attention scores among the operands.
+    """Return the numbers of dot products and products that count, if masked attention scores are among the operands.
 
-    The attribute ``scores`` names the operand with a score per pair of query and key, or "y"; ``pairs`` are those that
-    count. Without them, all do.
+    The attribute ``scores`` names the operand with a score per pair of query and key, or "y"; ``pairs`` is the number
+    of pairs that are not masked. Without these attributes, all products count.
     """
     if "pairs" not in layer.attrs:
         return count, products
@@ -31,7 +31,7 @@ def products_of_pairs(layer: Layer, count: Dim, products: Dim) -> tuple[Dim, Dim
 def scale_and_shift(layer: Layer, elements: Dim) -> Operations:
     """Return the operations of a scale ``w`` and a shift ``b``.
 
-    Per element an fma for both, a mul or an add for one, nothing if neither is given.
+    Per element, an fma for both, a mul for ``w`` alone, an add for ``b`` alone.
     """
     if "w" in layer:
         return Operations(fma=elements) if "b" in layer else Operations(mul=elements)
@@ -45,14 +45,14 @@ def row_count(shape: tuple[Dim, ...], axis: int | tuple[int, ...]) -> Dim:
 
 
 def axes_in_memory(tensor: Tensor, order: Sequence[int] | None) -> list[int]:
-    """Return the axes with more than one element in memory order; without an order, as they are named."""
+    """Return the axes with more than one element in memory order; without ``order``, in the order of the shape."""
     return [axis for axis in order or range(tensor.ndim) if tensor.shape[axis] != 1]
 
 
 def needed_gradients(layer: Layer, *operands: str) -> tuple[str, ...]:
-    """Return the ``operands`` with a gradient in a backward layer.
+    """Return the operands that get a gradient in a backward layer.
 
-    These are the names in the attribute ``needs``; without it, all operands that the layer has.
+    These are the names in the attribute ``needs``; without it, all operands of the layer.
     """
     needed = layer.attrs.get("needs", tuple(layer.inputs))
     return tuple(name for name in operands if name in needed)
@@ -61,18 +61,18 @@ def needed_gradients(layer: Layer, *operands: str) -> tuple[str, ...]:
 def saved_bytes(layer: Layer, elements: Dim) -> Dim:
     """Return the bytes of ``elements`` results that the layer writes for its backward pass.
 
-    The attribute ``saved`` is their dtype; without it no backward pass follows, and they are not written.
+    The attribute ``saved`` is their dtype. Without it, no backward pass follows, so they are not written.
     """
     return Tensor((elements,), layer.attrs["saved"]).nbytes if "saved" in layer.attrs else 0
 
 
 def input_bytes(layer: Layer, *operands: str) -> Dim:
-    """Return the bytes of the named inputs; an absent one has none."""
+    """Return the bytes of inputs by name; absent inputs count as 0."""
     return sum(layer[name].nbytes for name in operands if name in layer)
 
 
 def gradient_product_count(needed: tuple[str, ...]) -> int:
-    """Return the number of matrix products that compute the needed gradients: one each, none for a bias."""
+    """Return the number of matrix products for the needed gradients: one each, but none for a bias."""
     return len(set(needed) - {"b"})
 
 
@@ -83,7 +83,7 @@ def gradient_input_bytes(layer: Layer, needed: tuple[str, ...]) -> int:
 
 
 def operations_of(cost: Cost) -> Operations:
-    """Return the operations of a cost by class; every calculator of this package returns them so."""
+    """Return the operations of a cost by class, as every calculator of this package has them."""
     assert isinstance(cost.flops, Operations)
     return cost.flops
 
@@ -98,6 +98,6 @@ def power_operations(exponent: object) -> Operations:
 
 
 def without_quantization(layer: Layer, op: str) -> Layer:
-    """Return the layer of ``op`` on real numbers: the same operands without scales and zero points."""
+    """Return the layer of ``op`` on floats: the same operands without scales and zero points."""
     operands = {name: x for name, x in layer.inputs.items() if not name.endswith(("_scale", "_zero_point"))}
     return Layer(op, operands, layer.outputs, layer.attrs)

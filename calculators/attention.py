@@ -35,8 +35,8 @@ def calc_attention(layer: Layer) -> Cost:
     With grouped-query attention, keys and values are read once per group. Scores are not materialized: they are neither
     read nor written. With a gradient (attribute ``saved``) the log-sum-exp of every query is written.
 
-    Queries, keys and values are broadcast over batch and heads as in matmul, and the pairs are those of the output. A
-    head width D of 0 leaves out the first dot product only: all scores are equal, and the values are averaged.
+    Queries, keys and values are broadcast over batch and heads as in matmul, and the pairs follow from the output. With
+    a head width D of 0, there is no first dot product: all scores are equal, and the values are averaged.
 
     Two attributes add operations per score: ``softcap``, tanh(s / cap) * cap, 1 div, 1 special and 1 mul; ``dropout``
     (its rate, if active), 1 mul and 1 cmp.
@@ -57,7 +57,7 @@ def calc_attention(layer: Layer) -> Cost:
 def query_rows(layer: Layer, y: Tensor) -> Dim:
     """Return the number of queries over all heads and samples, by the output ``y``.
 
-    An output that joins its heads, y[N, T_q, H * D_v], has one axis less than q; its queries are those of q.
+    An output with joined heads, y[N, T_q, H * D_v], has one axis less than q; then q gives the number.
     """
     return prod((y if y.ndim >= layer["q"].ndim else layer["q"]).shape[:-1])
 
@@ -249,10 +249,10 @@ def calc_cached_attention(layer: Layer) -> Cost:
     """Attention of a decoder layer with its projections; keys and values may come from a cache.
 
     * The input q is projected by ``w0``.
-    * ``w1`` projects ``made`` keys and as many values, from q or from k; none if the cache contains them all.
+    * ``w1`` projects ``made`` keys and ``made`` values, from q or from k; 0 if the cache contains all of them.
     * Each query attends to ``keys`` keys in ``heads`` heads, as in ``attention``.
 
-    Every projection starts at its part of ``b``.
+    Every projection has its part of ``b`` as bias.
 
     Shapes: q[T, N, E], w0[E, E], w1[E, 2*E], b[3*E], past_k[N, H, P, D], past_v[N, H, P, D] -> y[T, N, E]
     Settings: heads=H, keys=P+T, made=N*T

@@ -22,7 +22,7 @@ ZERO_COST: Mapping[str, str] = {
 def calc_zero_cost(layer: Layer) -> Cost:
     """Zero-cost operators: nothing is computed, and no element is read or written.
 
-    A reshape that the framework implements by copying has a ``copy`` beside it.
+    If the framework implements a reshape by copying, the copy is a separate ``copy``.
 
     Shapes: x[N, C] -> y[N*C]
     """
@@ -68,7 +68,7 @@ SLICES: Mapping[str, str] = {
 @layout_operator
 @covers(SLICES)
 def calc_slice_copy(layer: Layer) -> Cost:
-    """Copies of a part of the input: as many elements are read as are written.
+    """Copies of a part of the input: the number of elements read is the number written.
 
     Shapes: x[N, C] -> y[M, C]
     """
@@ -86,7 +86,7 @@ OVERLAPPING: Mapping[str, str] = {
 @layout_operator
 @covers(OVERLAPPING)
 def calc_overlapping_copy(layer: Layer) -> Cost:
-    """Copies of overlapping parts of the input: at most as many elements are read as written, none twice.
+    """Copies of overlapping parts of the input: each element is read at most once, and no more than are written.
 
     Shapes: x[N] -> y[M, K]
     """
@@ -139,10 +139,10 @@ def calc_data_movement(layer: Layer) -> Cost:
 
 @pattern("move")
 def calc_pad(layer: Layer) -> Cost:
-    """X with a border: constant, reflected, replicated or wrapped; a negative width cuts.
+    """X with a border: constant, reflected, replicated or wrapped; a negative width crops.
 
-    The elements that fill a border are read once, as part of x. What is cut is not read: at most as many elements are
-    read as written.
+    Elements that fill a border are read once, as part of x. Cropped elements are not read: no more elements are read
+    than written.
 
     Shapes: x[N, C] -> y[M, C]
     """
@@ -200,7 +200,7 @@ CROPS: Mapping[str, str] = {
 @pattern("move")
 @covers(CROPS)
 def calc_crop(layer: Layer) -> Cost:
-    """Copies that omit elements: at most as many elements are read as written, none twice.
+    """Copies that omit elements: each element is read at most once, and no more than are written.
 
     Shapes: x[N, C, H, W] -> y[N, K*C, L]
     """

@@ -163,7 +163,7 @@ def calc_qr(layer: Layer) -> Cost:
     """QR decomposition by Householder reflections: the triangular R, and Q unless ``mode`` is "r".
 
     The reflections take 2 n^2 (m - n/3) FLOPs with FMA = 2 for m >= n. The first k columns of Q (``mode`` "reduced")
-    take as many again, all columns (``"complete"``) more. Per reflection of length l:
+    take the same number again, all columns (``"complete"``) more. Per reflection of length l:
 
     * the length: 1 mul, l - 1 fma and a root; 1 cmp, 1 add, l div;
     * on each column that it acts on: 2 (l - 1) fma, 1 mul, 1 add.
@@ -562,8 +562,8 @@ def calc_matrix_exp(layer: Layer) -> Cost:
     * 5 mul and 13 fma per element, n add for each 1 in b3 and b4;
     * one addition of matrices; two of the products are added to a matrix.
 
-    A matrix with a norm above 1 is scaled down first and the result squared, one product per doubling. Their number
-    depends on data, so none are counted.
+    A matrix with a norm above 1 is halved repeatedly first, and the result is squared as often, one product each. These
+    products are not counted, because their number depends on data.
 
     Source: Bader, Blanes and Casas, "Computing the Matrix Exponential with an Optimized Taylor Polynomial
     Approximation", Mathematics 7, 2019.

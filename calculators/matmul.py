@@ -353,7 +353,7 @@ def calc_grouped_matmul_backward(layer: Layer) -> Cost:
 
 
 def _of_used_groups(matrices: Tensor, rows: Dim) -> Dim:
-    # At most as many groups are read as there are rows.
+    # The number of groups read is at most the number of rows.
     groups = matrices.shape[0]
     return matrices.size // groups * minimum(groups, rows)
 
@@ -460,8 +460,8 @@ def calc_sparse_dense_matmul_backward(layer: Layer) -> Cost:
 def calc_sparse_matmul(layer: Layer) -> Cost:
     """Sparse matrix times dense matrix: every stored value times a row of x1, added to an output of zeros.
 
-    x0 contains the values at ``rows`` and ``columns``; all of them are multiplied, padding too. With the attribute
-    ``transpose_x1`` the dense matrix is stored as [..., N, K].
+    x0 contains the values at ``rows`` and ``columns``; all values are multiplied, including padding. With the attribute
+    ``transpose_x1``, the dense matrix is stored as [..., N, K].
 
     Shapes: x0[Z], rows[Z], columns[Z], x1[K, N] -> y[M, N]
     """
@@ -524,8 +524,8 @@ CONVERSIONS: Mapping[str, str] = {
 def calc_sparse_conversion(layer: Layer) -> Cost:
     """Conversions between sparse and dense tensors: no operations.
 
-    The indices are read. With a mask as many elements of a dense x are read as the mask has positions, and the
-    positions are written with the result.
+    The indices are read. With a mask, one element of a dense x is read per position in the mask, and the positions are
+    written with the result.
 
     Shapes: x[Z], mask[Z]? -> y[M, N]
     Settings: indices=2*Z

@@ -88,9 +88,9 @@ def calc_optimizer_step(layer: Layer) -> Cost:
 def calc_update_loss_scale(layer: Layer) -> Cost:
     """Next scale of the loss in mixed-precision training, from whether a gradient was not finite.
 
-    With a gradient that is not finite the scale shrinks and the count of finite steps begins anew. Otherwise the steps
-    are counted, and after enough of them the scale grows, unless it would become infinite. The latter, which takes
-    more, is counted: 1 add, 1 mul, 3 cmp. Scale and count are read and written.
+    If a gradient is not finite, the scale shrinks and the count of finite steps is reset. Otherwise the count grows,
+    and after enough steps the scale grows, unless it would become infinite. The second case takes more operations and
+    is counted: 1 add, 1 mul, 3 cmp. Scale and count are read and written.
 
     Source: PyTorch, ``torch.amp.GradScaler``.
 

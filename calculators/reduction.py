@@ -218,9 +218,9 @@ def sort_comparisons(n: Dim) -> Dim:
 
 
 def selection_comparisons(n: Dim, k: Dim) -> Dim:
-    """Return the maximum comparisons to select the k smallest of n elements, at most as many as a sort.
+    """Return the maximum comparisons to select the k smallest of n elements; never more than for a sort.
 
-    Each element is compared with those selected so far, which are kept in order: ceil(log2(k + 1)) by bisection.
+    Each element is inserted by bisection among the sorted elements selected so far: ceil(log2(k + 1)).
     """
     return n * minimum(ceil_log2(k + 1), ceil_log2(n))
 

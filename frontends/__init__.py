@@ -113,7 +113,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
         ),
         FrontendSpec(
             *("keras", "keras", f"{__name__}.keras_files", (".keras",)),
-            options={"trips": "how often loops run whose number of runs depends on data"},
+            options={"trips": "iterations of each loop with a data-dependent trip count"},
             model_options=KERAS_OPTIONS,
             values={"trips": int},
             models=("a .keras file",),

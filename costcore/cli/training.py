@@ -650,7 +650,7 @@ def _base(args: argparse.Namespace) -> Device:
 
 def _summary(calibration: Calibration, conditions: Conditions) -> str:
     rates = calibration.rates
-    families = {point.site.key for point in calibration.points}
+    families = {point.signature.key for point in calibration.points}
     lines = [
         f"{conditions.device}: {len(calibration.points)} points of {len(families)} families in "
         f"{conditions.sweep_seconds:.0f} s, noise {conditions.noise:.0%}",
@@ -658,8 +658,8 @@ def _summary(calibration: Calibration, conditions: Conditions) -> str:
         "error of calls that were left out:",
     ]
     seconds: dict[str, float] = {}
-    for site, time in calibration.points:
-        seconds[site.key] = seconds.get(site.key, 0.0) + time
+    for signature, time in calibration.points:
+        seconds[signature.key] = seconds.get(signature.key, 0.0) + time
     longest = sorted(seconds, key=lambda family: -seconds[family])[:12]
     return "\n".join([*lines, *(f"  {family:<16} {_error(calibration, family)}" for family in longest)])
 

@@ -1,7 +1,7 @@
-"""Dimensions, symbolic expressions and attributes as plain JSON values, and back. No text is ever evaluated.
+"""Encode dimensions, symbolic expressions and attributes as plain JSON values, and decode them.
 
-Expressions are written in prefix form. Reading builds them within bounds of size and depth, so that no later view of
-one takes long.
+Expressions are in prefix form; no text is evaluated. Decoding limits their size and depth, so that no later operation
+on them takes long.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ USUAL_ASSUMPTIONS: tuple[tuple[str, ...], ...] = (
     ("integer",),
     (),
 )
-"""The assumptions of most symbols. All assumptions of any other symbol are written."""
+"""The default assumptions of symbols. Symbols with other assumptions are written with all of them."""
 
 _TAGS = ("expr", "float", "complex", "list", "map")
-"""Keys of objects that represent attribute values unknown to JSON."""
+"""Keys of objects that represent attribute values which JSON lacks."""
 
 
 def malformed(where: str, problem: str, value: object, expected: str) -> CostError:
@@ -59,11 +59,11 @@ class Encoder:
     """Converts dimensions and attributes to JSON values.
 
     Args:
-        keys: the keys of symbols that are declared already.
+        keys: the keys of symbols that are already declared.
 
     Attributes:
-        symbols: name and assumptions of each symbol encoded so far, by the key that stands for it in the file.
-        tables: the layers and the costs, each of which is written once.
+        symbols: name and assumptions of each encoded symbol, by its key in the file.
+        tables: the distinct layers and costs.
     """
 
     def __init__(self, keys: Mapping[Any, str] | None = None) -> None:
@@ -152,7 +152,7 @@ class UniqueEntries:
     """A list of distinct entries, to which others refer by index.
 
     Args:
-        to_entry: returns the entry of an object; called once per object, which must outlive this one.
+        to_entry: returns the entry of an object. It is called once per object; objects must outlive this list.
 
     Attributes:
         entries: the distinct entries, in order of first use.
@@ -178,7 +178,7 @@ class UniqueEntries:
 class Decoder:
     """Converts JSON values back to dimensions and attributes.
 
-    Every method takes ``where``, the location in the file that error messages state.
+    The argument ``where`` of all methods is the location in the file for errors.
 
     Args:
         symbols: name and assumptions of the symbols of the file, by key.
@@ -186,7 +186,7 @@ class Decoder:
     Attributes:
         tables: the layers and the costs of the file.
         parameters: the parameters that the file declares.
-        n_calls: the number of its calls; ``n_module_calls`` is the number of its module calls.
+        n_calls, n_module_calls: the numbers of calls and of module calls in the file.
     """
 
     def __init__(self, symbols: Mapping[str, tuple[str, Mapping[str, bool]]]) -> None:
@@ -197,7 +197,7 @@ class Decoder:
         self._symbols: dict[str, Part] = {}
         self._numbers: dict[int, Part] = {}
         self._built: dict[tuple[object, ...], Part] = {}
-        """The expressions by function and the ids of their operands: equal parts are one object."""
+        """The cache of expressions, by function and operand ids, so that equal parts are one object."""
         self._shapes: dict[tuple[int, ...], tuple[Dim, ...]] = {}
         self._denominator = 1
 
@@ -210,17 +210,17 @@ class Decoder:
         """Return the dimension that :meth:`Encoder.dim` encoded.
 
         Raises:
-            CostError: if it is not one, or larger than that of a network.
+            CostError: if it is not a dimension, or too large for a network.
         """
         if type(value) is int:
             return value
         return self._in_total(self._part(value, where, value), where).value
 
     def shape(self, sizes: Iterable[Any], where: str) -> tuple[Dim, ...]:
-        """Return dimensions with a product that is not larger than that of a network.
+        """Return the dimensions of a shape.
 
         Raises:
-            CostError: if it is, or one of them is not a dimension.
+            CostError: if an entry is not a dimension, or if their product is too large for a network.
         """
         parts = [self._part(size, where, size) for size in sizes]
         key = tuple(map(id, parts))
@@ -235,7 +235,7 @@ class Decoder:
 
     def _in_total(self, part: Part, where: str) -> Part:
         if part.denominator != 1:
-            # Amounts are added up later, which needs a common denominator.
+            # Amounts are summed later with a common denominator.
             self._denominator = math.lcm(self._denominator, part.denominator)
             if self._denominator.bit_length() > MOST_DENOMINATOR_BITS:
                 raise CostError(f"{where}: the file contains too many different denominators")
@@ -312,23 +312,23 @@ def _is_pair(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2
 
 
-# Bounded construction of expressions from their prefix form.
+# Construction of expressions from prefix form, within limits.
 
 
 MOST_BITS = 4096
-"""The maximum size of a number in bits, and of the sum of the coefficients of an expanded expression."""
+"""The maximum bits of a number, and of the sum of coefficients of an expanded expression."""
 
 MOST_DENOMINATOR_BITS = 1024
-"""The maximum size of the common denominator of an expression in bits."""
+"""The maximum bits of the common denominator of an expression."""
 
 HIGHEST_POWER = 2 * HIGHEST_DEGREE_OF_SHAPE
-"""The maximum degree of an expression: a product of every element of a tensor with every one of another."""
+"""The maximum degree of an expression, as of the product of the sizes of two tensors."""
 
 DEEPEST_FUNCTIONS = DEEPEST + 8
-"""The maximum number of nested functions; formulas apply some to sizes, which have :data:`DEEPEST`."""
+"""The maximum nesting of functions: sizes have up to :data:`DEEPEST`, and formulas add some."""
 
 MOST_LEVELS = 4 * DEEPEST_FUNCTIONS
-"""The maximum nesting of an expression: a rounding has a sum of products of powers inside."""
+"""The maximum nesting of an expression: each function may contain a sum of products of powers."""
 
 MOST_PARTS = 1 << 12
 """The maximum number of operators, functions and operands of one expression."""
@@ -338,18 +338,18 @@ MOST_COMPARED = 64
 
 
 class Part(NamedTuple):
-    """An expression and bounds of its size.
+    """An expression with bounds of its size.
 
     Attributes:
         value: an int, or an expression of sympy.
-        bits: the size of the sum of its coefficients in bits.
+        bits: the bits of the sum of its coefficients.
         denominator: a common multiple of the denominators of its coefficients.
-        inverse_bits: the size of the denominator of its value in bits, due to divisions by expressions.
+        inverse_bits: the bits of the denominator of its value that come from divisions by expressions.
         degree: the number of symbols in the longest product.
         depth: the nesting depth of functions.
         levels: the nesting depth of operators and functions.
         parts: the number of operators, functions and operands.
-        logarithm: whether it contains a logarithm without rounding.
+        logarithm: whether it contains a logarithm that is not rounded.
     """
 
     value: Any
@@ -374,25 +374,25 @@ def number(value: int) -> Part:
 
 
 def build(function: str, operands: Sequence[Part]) -> Part:
-    """Return the expression that applies a function to operands. It is not evaluated.
+    """Apply a function to operands without evaluation.
 
-    Expressions were simplified before they were written. They are rebuilt as they are.
+    Expressions were simplified before they were written, so they are rebuilt unchanged.
 
     Args:
         function: a key of :func:`builders`.
         operands: its operands.
 
     Raises:
-        ValueError: if the operands are not those of the function, or the expression is larger than that of a network.
+        ValueError: if the operands do not fit the function, or the expression is too large for a network.
     """
     return checked(builders()[function](operands))
 
 
 def checked(part: Part) -> Part:
-    """Return a part that is not larger than the expressions of networks.
+    """Check that a part is not too large for a network, and return it.
 
     Raises:
-        ValueError: if it is.
+        ValueError: if it is too large.
     """
     for size, most, what in (
         (part.bits, MOST_BITS, "bits"),
@@ -414,7 +414,7 @@ def symbol(value: Any) -> Part:
 
 
 def product(operands: Sequence[Part]) -> Part:
-    """Return the bounds of a product of dimensions, without building the product."""
+    """Return the bounds of a product of dimensions; the product itself is not built."""
     return _combined_part(
         None,
         operands,
@@ -474,7 +474,7 @@ def _unevaluated(function: Any, operands: Sequence[Part]) -> Any:
 
 
 def _check_operands(operands: Sequence[Part], least: int, most: int | None = None) -> None:
-    # A function of numbers alone would have been written as its value.
+    # A function of numbers would have been simplified to its value.
     if len(operands) < least or (most is not None and len(operands) > most):
         raise ValueError(f"wrong number of arguments ({len(operands)})")
     numbers = [part for part in operands if part.is_number]

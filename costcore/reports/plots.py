@@ -1,4 +1,4 @@
-"""Plots of a report for papers and notebooks, drawn by matplotlib: bars, an icicle of modules, and intensity."""
+"""Matplotlib plots of a report: bars per operator, an icicle of modules, and arithmetic intensity."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ OWN = {
     "modules": "costcore.reports.plots:modules",
     "intensity": "costcore.reports.plots:intensity",
 }
-"""The functions to draw the costs of a report, by kind; analyses have further kinds."""
+"""Functions that draw the costs of a report, by kind; analyses add further kinds."""
 
 OF_A_COST = ("operators", "modules", "sizes")
-"""The kinds for one cost."""
+"""The kinds that show one cost."""
 
 
 def kinds() -> tuple[str, ...]:
-    """Return the kinds of pictures: of the costs of a report, then of analyses."""
+    """Return all kinds of plots: of costs, then of analyses."""
     return (*OWN, *drawn_by())
 
 
@@ -53,7 +53,7 @@ class Request(NamedTuple):
 
     Attributes:
         kind: one of :func:`kinds`.
-        column: the cost that it shows, if it is one of those :data:`OF_A_COST`.
+        column: the cost, for the kinds in :data:`OF_A_COST`.
     """
 
     kind: str
@@ -61,7 +61,7 @@ class Request(NamedTuple):
 
 
 def request(kind: str | None, column: str | None, over: str | None, device: Any = None) -> Request:
-    """Return the plot that the arguments of ``plot`` request: ``plot("macs", over="seq")`` is a plot of sizes.
+    """Check the arguments of ``plot``. The kind may follow from others: ``plot("macs", over="seq")`` is ``sizes``.
 
     Raises:
         ValueError: if a name is unknown, or two arguments contradict each other.
@@ -86,17 +86,17 @@ def request(kind: str | None, column: str | None, over: str | None, device: Any 
 
 
 def picture_of(report: ReportData, asked: Request, theme: str, options: Mapping[str, Any]) -> Picture:
-    """Return a picture of any kind.
+    """Return the picture of a request.
 
     Args:
         report: the report.
-        asked: the kind and the cost.
+        asked: the request.
         theme: ``light`` or ``dark``.
-        options: the options of the kind, if an analysis draws it.
+        options: further options, for the kinds of analyses.
 
     Raises:
         TypeError: if the kind has no such option.
-        CostError: if sizes are symbolic, or the run does not have what the picture shows.
+        CostError: if sizes are symbolic, or the run lacks the data of the picture.
         ValueError: if the theme is unknown.
     """
     look = theme_of(theme)
@@ -112,14 +112,14 @@ def picture_of(report: ReportData, asked: Request, theme: str, options: Mapping[
 
 
 MOST_BARS = 15
-"""The maximum number of bars; one more sums the other operators."""
+"""The maximum number of bars; a last bar sums the other operators."""
 
 BAR_HEIGHT = 0.28
-"""The height of a bar with the space around it, in inches."""
+"""The height of a bar with its spacing, in inches."""
 
 
 def operators(report: ReportData, theme: Theme, column: str) -> Picture:
-    """Return a bar per operator, the largest first; rows are the operator and its amount.
+    """Return a bar per operator, largest first; rows are operator and amount.
 
     Raises:
         CostError: if sizes are symbolic.
@@ -155,11 +155,11 @@ def _share(value: float) -> str:
     return "<0.1%" if 0 < value < 0.0005 else f"{value:.1%}"
 
 
-# Icicle: modules from left to right, each as high as its share of a cost.
+# Icicle: modules from left to right; the height of a module is its share of a cost.
 
 
 DEEPEST = 6
-"""The maximum number of levels; a module at the last one is drawn with all its contents."""
+"""The maximum number of levels; a module at the last level includes its children."""
 
 LEAST_SHARE = 0.005
 """Modules with a smaller share of the total are not drawn: they would be thinner than a line."""
@@ -168,7 +168,7 @@ LETTERS = 125
 """The characters that fit into the width of the picture."""
 
 TWO_LINES = 0.05
-"""The minimum share of a module whose name and share have a line each if one is too short."""
+"""The minimum share of a module that has room for two lines, name and share, if they do not fit into one line."""
 
 FOLDED_FROM = 3
 """The minimum number of consecutive equal modules that are drawn as one."""
@@ -178,14 +178,14 @@ LEAST_LABELED = 0.022
 
 
 class Box(NamedTuple):
-    """A module as it is drawn.
+    """A drawn module, or several equal modules drawn as one.
 
     Attributes:
-        path, name: of the module, or of several equal modules.
-        first: the path of the (first) module.
+        path, name: the path and name, also of several modules.
+        first: the path of the first module.
         depth: its level.
-        start, amount: the cost above it in the picture, and its own cost.
-        is_leaf: whether nothing inside it is drawn.
+        start, amount: the cost of the modules above it in the picture, and its own cost.
+        is_leaf: whether no child is drawn.
     """
 
     path: str
@@ -198,7 +198,7 @@ class Box(NamedTuple):
 
 
 def modules(report: ReportData, theme: Theme, column: str) -> Picture:
-    """Return the modules, parents before children; rows are path, depth and amount of the drawn ones.
+    """Return an icicle of modules; rows are path, depth and amount of drawn modules, parents before children.
 
     Raises:
         CostError: if sizes are symbolic.
@@ -246,7 +246,7 @@ def _boxes(root: Mapping[str, Any], column: str) -> Iterator[Box]:
 
 
 def _folded(children: Sequence[Mapping[str, Any]], column: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the children of a module, with one for equal ones in a row, such as the blocks of a transformer."""
+    """Yield the children of a module; consecutive equal children, such as transformer blocks, become one."""
     for _, group in groupby(children, lambda child: (child["type"], child["n_layers"], _amount(child, column))):
         run = list(group)
         first, last, n = run[0], run[-1], len(run)
@@ -263,7 +263,7 @@ def _multiplied(node: Mapping[str, Any], column: str, n: int) -> dict[str, Any]:
 
 
 def _amount(node: Mapping[str, Any], column: str) -> int:
-    # Parameters that an earlier module holds too are counted there.
+    # Parameters shared with an earlier module count there.
     shared = node["n_shared"] if column == "n_params" else 0
     return (node[column] or 0) - shared
 
@@ -300,7 +300,7 @@ def _icicle(report: ReportData, boxes: list[Box], column: str, theme: Theme) -> 
 
 
 def own_of(path: str) -> str:
-    """Return the key of the calls that a module makes itself, besides those of its children."""
+    """Return the key of the calls that a module makes itself, not in its children."""
     return f"{path}."
 
 
@@ -314,27 +314,27 @@ def _main_operators(report: ReportData, column: str) -> dict[str, str]:
     return {path: max(by_op, key=lambda op: by_op[op]) for path, by_op in sums.items()}
 
 
-# Intensity: FLOPs against bytes of every call.
+# Intensity: FLOPs against bytes of each call.
 
 
 MOST_TICKS = 7
-"""The maximum number of labels of the axis of bytes."""
+"""The maximum number of tick labels on the axis of bytes."""
 
 MOST_COUNTS = 8
-"""The maximum number of dots with a count of equal calls: those with the most FLOPs together."""
+"""The maximum number of dots with a count of equal calls; groups with the most total FLOPs get one."""
 
 NEAR = 0.2
-"""The minimum distance of dots with counts, in decades."""
+"""The minimum distance between dots with counts, in decades."""
 
 MANY = 2000
-"""The maximum number of vector dots; more are pixels, also in SVG and PDF files, to keep these small."""
+"""The maximum number of dots drawn as vectors; more dots are rasterized to keep SVG and PDF files small."""
 
 POWERS = range(-2, 6)
-"""The decimal logarithms of the intensities with a line, in FLOPs per byte."""
+"""Decimal logarithms of intensities with a line, in FLOPs per byte."""
 
 
 def intensity(report: ReportData, theme: Theme) -> Picture:
-    """Return a dot per call with FLOPs and bytes; rows are name, operator, FLOPs (a multiply-add is two) and bytes.
+    """Return a dot per call; rows are name, operator, FLOPs (a multiply-add is two) and bytes.
 
     Raises:
         CostError: if sizes are symbolic.
@@ -402,18 +402,18 @@ def _intensity_line(axes: Any, ratio: float, limits: Any, theme: Theme) -> None:
 
 
 def colors_of(report: ReportData, theme: Theme) -> dict[str, str]:
-    """Return a color for the operators with the most FLOPs and those with the most bytes; all others are gray."""
+    """Return the colors of the operators with the most FLOPs or bytes; all others are gray."""
     sums = report.by("op")
 
     def largest(key: str) -> list[str]:
         return sorted(sums, key=lambda op: -magnitude(sums[op][key]))
 
     first = dict.fromkeys([*largest("flops")[:4], *largest("mrw"), *largest("flops")])
-    return dict(zip(first, theme.colors[:7], strict=False))  # as the page has them
+    return dict(zip(first, theme.colors[:7], strict=False))  # the same colors as on the page
 
 
 def keys(colors: dict[str, str], drawn: set[str], theme: Theme) -> list[Any]:
-    """Return the entries of a legend: the operators with a color that are drawn, and the others."""
+    """Return the legend entries: drawn operators with a color, and all others."""
     from matplotlib.lines import Line2D
 
     found = [(op, color) for op, color in colors.items() if op in drawn]

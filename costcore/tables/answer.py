@@ -1,7 +1,7 @@
-"""The unformatted content of a result: exact figures, and tables to sort, limit and write as data or text.
+"""The unformatted content of a result: exact figures, and tables that can be sorted, limited, and written.
 
-The second half of this module makes the overview of a result: figures, tables and remarks for ``print``, for notebooks,
-and as Markdown.
+The second half of this module writes the overview of a result (figures, tables and remarks) for ``print``, for
+notebooks, and as Markdown.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ from costcore.trace.run import FLOPS
 
 
 class Figure(NamedTuple):
-    """A number, or a text, of a result.
+    """A single number or text of a result.
 
     Attributes:
         name: its name in ``to_dict``.
         title: its title in tables and text.
-        value: the exact value; a :class:`costcore.text.amounts.Formatted` has a text of its own.
-        kind: the kind of the value, as of a :class:`costcore.text.output.Column`.
-        note: what the value means; can be empty.
+        value: the exact value, or a :class:`costcore.text.amounts.Formatted` value with its text.
+        kind: the kind of the value; see :class:`costcore.text.output.Column`.
+        note: an explanation of the value; may be empty.
         certainty: ``exact``, ``bound``, ``calibrated`` or ``measured``.
     """
 
@@ -73,11 +73,12 @@ class Content(NamedTuple):
     """The content of a result, without a format.
 
     Attributes:
-        title: the heading: what was counted, and the status.
+        title: the heading, with the counted model and the status.
         figures: the totals, with distinct names.
-        tables: the tables. ``print`` and notebooks show their rows, data formats the rows of :attr:`ReportTable.whole`.
+        tables: the tables. ``print`` and notebooks show their rows; data formats have those of
+            :attr:`ReportTable.whole`.
         remarks: uncounted parts and assumptions.
-        tree: the module hierarchy as :meth:`costcore.Report.tree` returns it, which notebooks fold; None without one.
+        tree: the module tree of :meth:`costcore.Report.tree`, which notebooks can fold; None if there is none.
         unit: the unit of the figures in the tree.
         n_digits: digits of figures after the decimal point.
         model: the name of the model, for the heading of its page; empty if unknown.
@@ -101,7 +102,7 @@ FIGURE_COLUMNS = [Column(key, key.capitalize()) for key in ("name", "title", "va
 
 
 def to_dict(answer: Content) -> dict[str, Any]:
-    """Return an answer in plain JSON types, as ``costcore/tables/result.schema.json`` describes them."""
+    """Return a content in plain JSON types; the schema is ``costcore/tables/result.schema.json``."""
     return {
         "title": answer.title,
         "figures": {each.name: _without_name(each._asdict()) for each in answer.figures},
@@ -111,10 +112,10 @@ def to_dict(answer: Content) -> dict[str, Any]:
 
 
 def table_of(answer: Content, index: int) -> ReportTable:
-    """Return a table of an answer with all its rows; a table of the figures if there are no tables.
+    """Return a table with all its rows; a table of the figures if there are no tables.
 
     Raises:
-        ValueError: if there are fewer tables.
+        ValueError: if there is no table with this index.
     """
     if not answer.tables and index == 0:
         return ReportTable(answer.title, FIGURE_COLUMNS, [each._asdict() for each in answer.figures])
@@ -143,13 +144,13 @@ def to_pandas(table: ReportTable) -> Any:
 
 
 MOST_IN_NAME = 31
-"""The maximum length of the name of a sheet."""
+"""The maximum length of the name of a sheet in Excel."""
 
 
 def to_excel(answer: Content, target: str | PathLike[str]) -> None:
-    """Write an ``.xlsx`` file: a sheet with the figures, and one for each table with all of its rows.
+    """Write an ``.xlsx`` file: a sheet for the figures, and a sheet for each table with all its rows.
 
-    Text that a spreadsheet would evaluate has an apostrophe before it.
+    Text that a spreadsheet would evaluate gets a leading apostrophe.
 
     Raises:
         CostError: if pandas or openpyxl is not installed.
@@ -180,7 +181,7 @@ def _sheet_name(title: str, names: set[str]) -> str:
 
 
 def _excel_cell(row: Row, column: Column) -> Any:
-    # Numbers as they are; text is never evaluated.
+    # Numbers stay numbers; text must not be evaluated.
     value = jsonable(_value(row, column))
     if value is None or isinstance(value, (int, float)):
         return value
@@ -188,7 +189,7 @@ def _excel_cell(row: Row, column: Column) -> Any:
 
 
 def data_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
-    """Return a ``pandas.DataFrame`` of these columns; integers stay exact beside missing values.
+    """Return a ``pandas.DataFrame`` of columns; integers stay exact even if values are missing.
 
     Raises:
         CostError: if pandas is not installed.
@@ -201,7 +202,7 @@ def data_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
 
 
 def imported_pandas(caller: str) -> Any:
-    """Return the module ``pandas``.
+    """Import ``pandas``.
 
     Raises:
         CostError: if it is not installed; the message names the caller.
@@ -232,7 +233,7 @@ def _plain(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
 
 
 def _csv_cells(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
-    # Unknown values, and those that do not apply, are empty cells.
+    # Values that are unknown or do not apply are empty cells.
     values = {column.key: _value(row, column) for column in columns}
     texts = {key: repr(value) for key, value in values.items() if isinstance(value, float)}
     return {key: "" if value is None else value for key, value in {**values, **texts}.items()}
@@ -261,10 +262,10 @@ MOST_ROWS = 40
 """The maximum number of rows of a table in ``print`` and notebooks; ``show`` and data formats have all rows."""
 
 FRAME = 7
-"""The lines of a table besides its rows: its borders, two lines of titles, and two lines about omitted rows."""
+"""The lines of a table in addition to its rows: borders, two lines of titles, two lines about omitted rows."""
 
 FEWEST = 3
-"""The minimum number of rows of a table, however few lines are left."""
+"""The minimum number of rows of a table, even if fewer lines are left on the screen."""
 
 SUMMED = ("flops", "bytes", "count", "seconds", "duration", "percent")
 """The kinds of columns to sum in a row ``others``."""
@@ -275,35 +276,33 @@ WHOLE = ("count", "flops", "bytes")
 
 
 def groups_in(mode: str) -> Collection[str]:
-    """Return the kinds of whole numbers whose thousands are separated in a mode.
+    """Return the kinds of numbers with thousands separators in a mode.
 
-    CSV and LaTeX separate none. Markdown separates counts only: its FLOPs and bytes are exact numbers to copy.
+    CSV and LaTeX have none. Markdown only separates counts, so that FLOPs and bytes can be copied as exact numbers.
     """
     return () if mode in ("csv", "latex") else ("count",) if mode == "md" else WHOLE
 
 
 class ReportTable:
-    """Rows of exact values, with common sorting, limits and formats.
+    """A table of exact values that can be sorted, limited and written in all formats.
 
     Attributes:
-        title: what the rows are.
+        title: the title.
         columns: the columns.
-        rows: exact values by the key of their column. A missing value, or an empty text, does not apply; None is
-            unknown.
-        total: the row below all others; None without one.
+        rows: exact values by column key. A missing or empty value does not apply; None is unknown.
+        total: the last row, with the total; None if there is none.
         remarks: lines below the table.
-        unit: the unit of FLOPs: FLOPs, or the unit of a convention.
+        unit: the unit of the FLOPs columns, ``FLOPs`` or the unit of a convention.
         is_tree: whether rows are nested by indentation.
-        is_open: whether formats that can fold the table show it at first.
+        is_open: whether the table is initially unfolded, in formats that can fold it.
         prefix: the prefix of amounts in ``print``: ``auto``, ``autoaligned``, or one for all; None for exact numbers.
         n_digits: the digits of ``print`` after the decimal point.
         others: returns the row that replaces several rows; default: their sums.
-        most: the maximum number of rows that ``print`` and notebooks show: the first ones, or the last ones if it is
-            negative; None for :data:`MOST_ROWS`.
-        whole: the table from which this one has some of the rows.
-        dropped_first: keys of the columns that a narrow terminal drops, in this order; all others are shown. None for
-            the full width.
-        labels: the number of leading columns that name a row, and are always shown.
+        most: the maximum number of rows in ``print`` and notebooks: the first rows, or the last rows if it is negative;
+            None for :data:`MOST_ROWS`.
+        whole: the complete table, if this one has only some of its rows.
+        dropped_first: keys of columns that a narrow terminal may drop, in this order. None: no column is dropped.
+        labels: the number of leading columns that name a row; they are always shown.
         keeps_zeros: whether pages show columns of zeros, too.
     """
 
@@ -365,7 +364,7 @@ class ReportTable:
         return self._with(in_order(self.rows, column, lambda row: row))
 
     def with_columns(self: AnyTable, names: Sequence[str]) -> AnyTable:
-        """Return the table with the named columns it has, in this order; unchanged if it has none of them."""
+        """Return the table with these columns, in this order; unchanged if it has none of them."""
         by_name = {column.key: column for column in self.columns}
         shown = self._with(self.rows)
         chosen = [by_name[name] for name in names if name in by_name]
@@ -377,8 +376,8 @@ class ReportTable:
         """Return the first rows, and a row ``others`` for the remaining ones.
 
         Args:
-            n: how many rows; None for all.
-            title: the title if there are more rows; default: that of this table.
+            n: the number of rows; None for all.
+            title: the title if rows are omitted; default: the title of this table.
 
         Raises:
             TypeError, ValueError: if ``n`` is not a positive integer.
@@ -387,7 +386,7 @@ class ReportTable:
         return self if shown is self.rows else self.part(shown, title)
 
     def in_print(self: AnyTable) -> AnyTable:
-        """Return the rows that ``print`` and notebooks show; the title says how many there are."""
+        """Return the rows for ``print`` and notebooks; the title has their number."""
         most = MOST_ROWS if self.most is None else self.most
         if len(self) <= abs(most):
             return self
@@ -397,7 +396,7 @@ class ReportTable:
     def part(self: AnyTable, rows: Sequence[Row], title: str = "") -> AnyTable:
         """Return a table with some of the rows; data formats still write all rows.
 
-        A table without rows has no total either, and is not shown.
+        A table without rows loses its total and is not shown.
         """
         shown = self._with(rows)
         shown.total = self.total if rows else None
@@ -416,9 +415,9 @@ class ReportTable:
 
         Args:
             unit: the prefix of FLOPs and bytes.
-            n_digits: digits after the decimal point; None for those of this table.
+            n_digits: digits after the decimal point; default: :attr:`n_digits`.
             fixed: whether trailing zeros are kept.
-            grouped: the kinds of whole numbers whose thousands are separated.
+            grouped: the kinds of numbers with thousands separators.
         """
         from costcore.tables.columns import tabulate
 
@@ -428,7 +427,7 @@ class ReportTable:
         return table._replace(is_tree=self.is_tree, unit=self.unit)
 
     def shown(self, unit: str | None = "auto", n_digits: int | None = None) -> RenderedTable:
-        """Return the cells as ``print`` shows them, with the prefix of this table for ``auto``."""
+        """Return the cells as text for ``print``, with the prefix of this table for ``auto``."""
         return self.text(self.prefix if unit == "auto" else unit, n_digits)
 
     def write(
@@ -444,12 +443,12 @@ class ReportTable:
 
         Args:
             ost: the stream to write to; None for the standard output.
-            mode: name of the renderer; None for what suits the stream: a table in a terminal, HTML in a notebook, and
-                ``elsewhere`` in any other stream.
+            mode: the name of the renderer. None: a table in a terminal, HTML in a notebook, and ``elsewhere`` in other
+                streams.
             unit: the prefix of FLOPs and bytes, ``auto`` or ``autoaligned``.
             n_digits: digits after the decimal point; None for 10.
-            elsewhere: the renderer of other streams, if there is no ``mode``.
-            has_lines: whether boxes have lines between their rows, too.
+            elsewhere: the renderer of other streams, if ``mode`` is None.
+            has_lines: whether boxes have lines between rows.
 
         Raises:
             TypeError, ValueError: if an argument is invalid.
@@ -472,16 +471,15 @@ class ReportTable:
         if self.dropped_first is not None:
             width = terminal_width(stream)
             table, left_out = in_terminal(table, self.columns, mode, width, self.dropped_first, self.labels)
-        if mode == "md":  # encoding turns branches of a tree into ``|``, which must then be escaped
+        if mode == "md":  # encoding may turn branches of a tree into ``|``, which must be escaped
             table = table._replace(rows=[[encodable(cell, stream) for cell in row] for row in table.rows])
         stream.write(encodable(rendered(table, mode) + footer([*left_out, *self.remarks], mode), stream))
 
     def in_lines(self: AnyTable, n: int) -> AnyTable:
-        """Return the first rows that fit in ``n`` lines, frame included.
+        """Return the first rows that fit in ``n`` lines, including the frame.
 
-        Of a tree, return the upper levels that fit, or the first rows if not even one level fits.
-
-        The title of the result says what is shown.
+        For a tree, return the upper levels that fit, or the first rows if no level fits. The title describes the
+        selection.
         """
         most = max(n - FRAME - (self.total is not None), FEWEST)
         if len(self) <= most:
@@ -530,7 +528,7 @@ class ReportTable:
         return new
 
     def _row_of_sums(self, rows: Sequence[Row]) -> Row:
-        """Return a row with sums where every row has a number, and the text ``others`` in the first column of text."""
+        """Return a row with the sums of columns in which every row has a number, labeled ``others``."""
         label = next((column.key for column in self.columns if column.kind not in NUMERIC), "")
         sums: dict[str, Any] = {label: "others"}
         for column in self.columns:
@@ -552,14 +550,14 @@ def to_text(
     n_digits: int | None = None,
     is_whole: bool = True,
 ) -> str:
-    """Return the title, one line per figure, the tables that are open, and the remarks.
+    """Return the title, one line per figure, the open tables, and the remarks.
 
     Args:
-        answer: what is shown.
-        mode: name of the renderer of the tables.
-        unit: the prefix of amounts; ``auto`` for that of each table.
-        n_digits: digits after the decimal point; None for as many as the answer and each table have.
-        is_whole: whether long tables have all of their rows.
+        answer: the content.
+        mode: the name of the renderer of the tables.
+        unit: the prefix of amounts; ``auto`` for the prefix of each table.
+        n_digits: digits after the decimal point; None for the default of the content and of each table.
+        is_whole: whether long tables have all their rows.
     """
     shown = answer.tables if is_whole else [each.in_print() for each in answer.tables]
     tables = [
@@ -588,27 +586,27 @@ def figures_text(answer: Content, unit: str | None = "auto", n_digits: int | Non
     )
 
 
-# HTML without scripts, which notebooks strip: elements that fold, and checkboxes for the columns of a tree.
+# HTML without scripts, which notebooks strip: foldable elements, and checkboxes for the columns of a tree.
 
 
 MOST_MODULES = 300
-"""The maximum number of modules in the tree; levels below are part of the sums of the level above."""
+"""The maximum number of modules in the tree; deeper levels are part of the sums above them."""
 
 MOST_CHILDREN = 40
 """The maximum number of children of one module; a row sums the others."""
 
 FIRST_ROWS = 25
-"""The maximum number of rows that are open at first."""
+"""The maximum number of rows that are initially unfolded."""
 
 DEEPEST = 24
-"""The maximum number of levels, as deep as browsers and notebooks nest elements with ease."""
+"""The maximum number of levels; browsers and notebooks handle this nesting well."""
 
 
 def to_html(answer: Content) -> str:
     """Return one element with the title, the figures, the tables, the remarks and the tree of modules.
 
-    Names appear as text, never as markup, and there is no script or link. Colors are those of the page around it, so
-    that it is readable in light and dark themes.
+    Names appear as text, never as markup. There is no script and no link. Colors come from the surrounding page, so it
+    is readable in light and dark themes.
     """
     figures = "".join(_figure(*each) for each in figures_of(answer))
     blocks = [
@@ -657,7 +655,7 @@ COLUMNS: tuple[tuple[str, str, str, bool], ...] = (
     ("mwrite", "Written", "bytes", False),
     ("output_shape", "Output shape", "shape", False),
 )
-"""The columns of the tree: key, title (empty: that of the unit), kind, and whether it is shown at first."""
+"""The columns of the tree: key, title (empty for the unit), kind, and whether it is initially shown."""
 
 STYLE = """
 .costcore-tree { max-width: 68em; font-variant-numeric: tabular-nums; }
@@ -670,7 +668,7 @@ STYLE = """
 .costcore-row > :not(:first-child) { flex: none; width: 6.4em; text-align: right; }
 .costcore-row > .v6 { width: 11em; }
 """
-"""The style sheet of the tree. Without it, the texts of a row still stand on one line."""
+"""The style sheet of the tree. Without it, the texts of a row are still on one line."""
 
 
 def _tree(tree: Mapping[str, Any], unit: str) -> str:
@@ -694,7 +692,7 @@ def _tree(tree: Mapping[str, Any], unit: str) -> str:
 
 
 def _shown_depth(tree: Mapping[str, Any]) -> tuple[int, int]:
-    # As many levels as have at most MOST_MODULES modules together.
+    # The number of levels with at most MOST_MODULES modules in total.
     counts: dict[int, int] = {}
     for level, _ in walk(dict(tree)):
         counts[level] = counts.get(level, 0) + 1
@@ -706,7 +704,7 @@ def _shown_depth(tree: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _open_depth(rows: Sequence[Mapping[str, Any]]) -> int:
-    # Modules above this level are open at first.
+    # Modules above this level are initially unfolded.
     depth, deepest = 1, max(row["depth"] for row in rows)
     while depth < deepest and sum(row["depth"] <= depth + 1 for row in rows) <= FIRST_ROWS:
         depth += 1
@@ -714,7 +712,7 @@ def _open_depth(rows: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _nested(rows: Sequence[Mapping[str, Any]], open_depth: int) -> Iterator[str]:
-    # Parents come before children, so that a stack of open elements suffices.
+    # Parents come before children, so a stack of open elements suffices.
     total = rows[0]["flops"]
     is_open: list[int] = []
     for row, after in zip(rows, [*rows[1:], None], strict=True):
@@ -755,13 +753,13 @@ def _share(percent: float) -> str:
     return "<0.1%" if 0 < percent < 0.05 else f"{percent:.1f}%"
 
 
-# Markdown, for notebooks and editors that show no HTML.
+# Markdown, for notebooks and editors that do not render HTML.
 
 
 def to_markdown(answer: Content, is_whole: bool = True) -> str:
-    """Return the title, a list of the figures, the tables that are open, and a list of the remarks.
+    """Return the title, a list of the figures, the open tables, and a list of the remarks.
 
-    Long tables have all of their rows if it ``is_whole``.
+    With ``is_whole``, long tables have all their rows.
     """
     figures = [f"{title}: **{escaped(value)}**{_note(note)}" for title, value, note in figures_of(answer)]
     blocks = [f"**{escaped(answer.title)}**", _list(figures)]
@@ -811,6 +809,6 @@ def _value_and_note(figure: Figure, digits: int | None) -> tuple[str, str]:
     if digits is None or kind == "count" or is_symbolic(value):
         return full, note
     shown = readable(value, kind, digits)
-    # The note has the exact value where a rounded one is shown.
+    # If the shown value is rounded, the note has the exact one.
     own = [] if shown.removesuffix(" B") == full.removesuffix(" B") else [full]
     return shown, "; ".join([*own, *filter(None, [note])])

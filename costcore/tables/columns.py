@@ -1,6 +1,6 @@
 """The columns of each table of a report, sorted and limited rows, and cells as text.
 
-Below them, how a table of a run is built: rows of calls or groups, or of the module tree, with any quantity.
+The second half builds tables of a run: rows of calls, groups or modules, with any quantity.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from costcore.trace.run import FLOPS
 
 
 COUNTED = ("flops", "flops%", "madd", "flops_fma1")
-"""The keys of the columns for the counts of a convention."""
+"""The keys of columns that have the counts of a convention."""
 
 SENT = column_of("mcomm")
-"""The bytes that a process sends to others; in default columns if the run sends any."""
+"""The bytes that a process sends to others; a default column if the run sends any."""
 
 SHARES = ("flops%", "mread%", "mwrite%", "mrw%")
-"""The shares in entries."""
+"""The keys of shares in entries."""
 
 
 def by_key(*columns: Column) -> dict[str, Column]:
@@ -49,7 +49,7 @@ def by_key(*columns: Column) -> dict[str, Column]:
 
 
 def preset(*names: str, **titles: str) -> dict[str, Column]:
-    """Return the columns of quantities, some with a title of this table."""
+    """Return the columns of quantities; ``titles`` replaces some titles."""
     columns = [column_of(name) for name in names]
     return by_key(*(column._replace(title=titles.get(column.key, column.title)) for column in columns))
 
@@ -115,7 +115,7 @@ BLOCKS = by_key(
 class ReportColumns:
     """Column sets of ``show_report``.
 
-    Besides these, ``columns`` takes every quantity that :func:`costcore.quantities` lists.
+    The argument ``columns`` also accepts all quantities in :func:`costcore.quantities`.
     """
 
     DEFAULT = ("name", "flops", "mread", "mwrite", "mrw")
@@ -126,7 +126,7 @@ class ReportColumns:
 class SummaryColumns:
     """Column sets of ``show_summary_report``. ``ALL`` omits ``name``, which repeats ``type``.
 
-    ``n_layers``, the number of calls, has the title of chainer-computational-cost here, ``# Layers``.
+    ``n_layers``, the number of calls, has the title ``# Layers`` here, as in chainer-computational-cost.
     """
 
     DEFAULT = ("type", "n_layers", "flops", "mread", "mwrite", "mrw")
@@ -153,7 +153,7 @@ class LayerColumns:
 
 
 class TreeColumns:
-    """Column sets of ``show_tree``, which omits default columns without values for this model."""
+    """Column sets of ``show_tree``, which omits default columns that are zero or empty for this model."""
 
     DEFAULT = ("module", "type", "output_shape", "n_params", "n_trainable", "flops", "flops%", "macs", "mrw")
     DETAILED = (
@@ -187,7 +187,7 @@ _DEFAULTS = (
 
 
 def matches(columns: Sequence[Column], sets: Iterable[Sequence[str]]) -> bool:
-    """Return whether the columns are one of some sets."""
+    """Return whether the columns equal one of several sets."""
     return tuple(column.key for column in columns) in {tuple(names) for names in sets}
 
 
@@ -198,7 +198,7 @@ def is_default(columns: Sequence[Column]) -> bool:
 
 
 def with_sent(columns: Sequence[Column]) -> list[Column]:
-    """Return the columns. A column set, see :func:`is_default`, also gets the bytes sent, after the other bytes."""
+    """Add the bytes sent after the other bytes, if the columns are a column set (see :func:`is_default`)."""
     bytes_at = [i for i, column in enumerate(columns) if column.key in ("mread", "mwrite", "mrw")]
     if not bytes_at or not is_default(columns):
         return list(columns)
@@ -210,13 +210,13 @@ TREE_DROPPED_FIRST = (
     *("n_buffers", "n_shared", "n_frozen", "activations", "mwrite", "mread", "mcomm", "mrw", "type", "macs"),
     *("flops%", "n_trainable", "output_shape", "n_params"),
 )
-"""The default columns of a tree in the order in which a narrow terminal drops them."""
+"""The default columns of a tree, in the order in which a narrow terminal drops them."""
 
 
 def columns_with_values(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> list[Column]:
     """Return the columns of a tree that are not zero or empty in every row; FLOPs are always shown.
 
-    The number of trainable parameters is shown if some are frozen.
+    The number of trainable parameters is only shown if some are frozen.
     """
     none_is_frozen = not any(row.get("n_frozen") for row in rows)
     empty = {each.key for each in columns[1:] if not any(row.get(each.key) for row in rows)} - {"flops"}
@@ -229,7 +229,7 @@ def in_unit(columns: Sequence[Column], unit: str) -> list[Column]:
 
     Args:
         columns: the columns.
-        unit: the unit, ``MACs (fvcore)``; titles stay for FLOPs.
+        unit: the unit, ``MACs (fvcore)``; for ``FLOPs``, titles do not change.
     """
     return [each._replace(title=unit) if each.key in COUNTED and unit != FLOPS else each for each in columns]
 
@@ -254,13 +254,13 @@ def with_quantities(columns: Mapping[str, Column], names: Sequence[str | Quantit
     """Return the columns with these names, of the table or of any quantity.
 
     Args:
-        columns: the columns that the table has by itself, by name.
+        columns: the built-in columns of the table, by name.
         names: the names to show, or quantities.
 
     Raises:
         TypeError: if ``names`` is not a list of names.
         ValueError: if it is empty, or contains an unknown name or parameter.
-        CostError, OSError: if a file that a name has as parameter cannot be read.
+        CostError, OSError: if a parameter is a file that cannot be read.
     """
     names = _checked(columns, names)
     own = [None if isinstance(name, Quantity) else columns.get(name) for name in names]
@@ -302,7 +302,7 @@ def tabulate(
         n_digits: digits after the decimal point; None for 10.
         fixed: keep trailing zeros.
         total: index of the row with the total; None if there is none.
-        grouped: the kinds of whole numbers whose thousands are separated.
+        grouped: the kinds of numbers with thousands separators.
 
     Raises:
         TypeError, ValueError: if ``unit`` or ``n_digits`` is invalid.
@@ -357,7 +357,7 @@ def _with_unit(value: Any, kind: str, digits: int, fixed: bool) -> str:
 def cell_text(value: Any, kind: str, digits: int, fixed: bool) -> str:
     """Return the text of a cell without a unit prefix: ``-`` for None, empty for a missing value.
 
-    With ``fixed``, numbers keep trailing zeros, also zero itself (``0.000``): decimal points of a column are aligned.
+    With ``fixed``, numbers keep trailing zeros (also ``0.000``), so that decimal points of a column are aligned.
     """
     if isinstance(value, Formatted):
         return value.text
@@ -391,8 +391,8 @@ def _decimal(value: Any, digits: int, fixed: bool) -> str:
 def in_order(items: Iterable[Any], column: Column, entry_of: Callable[[Any], Mapping[str, Any]]) -> list[Any]:
     """Return the items sorted by a column: numbers from the largest, text alphabetically.
 
-    The order is stable. Symbolic expressions are ranked by :func:`costcore.numbers.magnitude`. Percentages are ranked
-    by their amounts: ``flops%`` by ``flops``. Missing values come last.
+    The sort is stable. Symbolic expressions are ranked by :func:`costcore.numbers.magnitude`, and percentages by their
+    amounts (``flops%`` by ``flops``). Missing values come last.
 
     Args:
         items: the items to sort.
@@ -411,12 +411,12 @@ def in_order(items: Iterable[Any], column: Column, entry_of: Callable[[Any], Map
 
 
 def limited(rows: Sequence[Any], top: int | None, others: Callable[[Sequence[Any]], Any]) -> Sequence[Any]:
-    """Return the first rows, and one row that replaces all others if there are more.
+    """Return the first rows, and one row for all others.
 
     Args:
         rows: the rows in order.
         top: the maximum number of rows; None for all.
-        others: returns the row that replaces several.
+        others: returns the row that replaces several rows.
 
     Raises:
         TypeError, ValueError: if ``top`` is not a positive integer.
@@ -425,7 +425,7 @@ def limited(rows: Sequence[Any], top: int | None, others: Callable[[Sequence[Any
     return rows if top is None or len(rows) <= top else [*rows[:top], others(rows[top:])]
 
 
-# Build tables of a run: sorted and limited rows of calls or groups, or rows of the module tree, with any quantity.
+# Tables of a run: rows of calls or groups, or of the module tree, with any quantity.
 
 
 class TableBuilder:
@@ -436,11 +436,11 @@ class TableBuilder:
         preset: the built-in columns of the table, by name.
         columns: names of the columns to show, or quantities.
         sort: the column to sort by; None keeps the order.
-        more: additional quantities, which only this table offers.
+        more: additional quantities of this table.
 
     Raises:
         TypeError, ValueError: if a name or a parameter is unknown.
-        CostError, OSError: if a file that is the parameter of a name cannot be read.
+        CostError, OSError: if a parameter is a file that cannot be read.
     """
 
     columns: list[Column]
@@ -478,7 +478,7 @@ class TableBuilder:
     def tree(
         self, tree: dict[str, Any], depth: int | None, top: int | None, mode: str, is_folded: bool = False
     ) -> list[Mapping[str, Any]]:
-        """Return the rows of the module tree, the whole model first; see :func:`tree_rows`."""
+        """Return the rows of the module tree, beginning with the whole model; see :func:`tree_rows`."""
         cells = self._cells = Cells(self._names, {*tree, "module", "depth"}, self._ledger)
         cells.add_to_tree(tree)
         if is_folded and not any(callable(each.combine) for each in cells.quantities):
@@ -501,9 +501,9 @@ def arrange(
         rows: the rows in their original order.
         sort: the column to sort by; None keeps the order.
         top: the maximum number of rows; None for all.
-        ledger: the ledger of the report, which sums the calls of the other rows.
-        label: the column that contains the text ``others``.
-        cells: the quantities in the rows that the ledger does not sum.
+        ledger: the ledger of the report, which sums calls.
+        label: the column for the text ``others``.
+        cells: quantities in the rows that are not in the ledger.
     """
 
     def others(hidden: Sequence[TableRow]) -> TableRow:
@@ -524,22 +524,22 @@ def arrange(
 
 
 class TableRow(NamedTuple):
-    """An entry of a report, with the calls that it sums."""
+    """An entry of a report, with the calls in it."""
 
     entry: Mapping[str, Any]
     calls: Sequence[Call]
 
 
 class Cells:
-    """The quantities that a table shows in addition to the values in its entries.
+    """The quantities of a table that its entries lack.
 
     Args:
-        names: names or quantities of all columns, and of the column by which rows are sorted.
+        names: names or quantities of all columns, and of the column to sort by.
         known: the names of values that the entries already have.
         ledger: the ledger of the report.
 
     Raises:
-        ValueError, CostError, OSError: if there is no quantity of a name.
+        ValueError, CostError, OSError: if a name is unknown.
     """
 
     quantities: list[Quantity]
@@ -552,12 +552,12 @@ class Cells:
 
     @property
     def remarks(self) -> list[str]:
-        """Explanations of the values, each line once."""
+        """Explanations of the values, without duplicates."""
         of = [(*each.remarks(self._ledger), *each.missing(self._ledger)) for each in self.quantities]
         return [*dict.fromkeys(line for lines in of for line in lines)]
 
     def of(self, calls: Sequence[Call]) -> dict[str, Any]:
-        """Return the values of a group of calls; the empty string for quantities that only the whole run has."""
+        """Return the values of a group of calls; empty for quantities of the whole run."""
         return self._values(lambda each: each.of(self._ledger, calls))
 
     def total(self, with_texts: bool = False) -> dict[str, Any]:
@@ -570,7 +570,7 @@ class Cells:
         return [TableRow({**entry, **self.of(calls)}, calls) for entry, calls in rows] if self.quantities else [*rows]
 
     def of_groups(self, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return the combined values of several groups."""
+        """Combine the values of several groups."""
         return self._values(lambda each: each.of_values([entry[each.name] for entry in entries]))
 
     def add_to_tree(self, tree: dict[str, Any]) -> None:
@@ -604,24 +604,24 @@ class Cells:
         return {**values, **shares}
 
 
-# Equal modules that follow each other, such as the layers of a network, as one node with their sums.
+# Folding of consecutive equal modules, such as the layers of a network, into one node with their sums.
 
 
 FOLDED_FROM = 3
-"""The minimum number of equal modules that become one, as on the page."""
+"""The minimum number of equal modules that are folded, as on the page."""
 
 COMPARED = ("type", "output_shape", "n_layers", "n_unknown", "n_params", "n_shared", "flops", "macs", "mread", "mwrite")
-"""The keys that are compared to find equal modules, besides the values that the table shows."""
+"""The keys that equal modules have in common, in addition to the shown values."""
 
 NOT_SUMMED = ("live_peak",)
-"""The numbers that are not summed over equal modules."""
+"""The keys that are not summed when modules are folded."""
 
 
 def folded_tree(tree: Mapping[str, Any], compared: Iterable[str]) -> dict[str, Any]:
-    """Return :meth:`Report.tree` with one node for equal modules that follow each other.
+    """Return :meth:`Report.tree` with consecutive equal modules folded into one node.
 
-    Its values, and those of all modules below it, are the sums of the equal modules, so that the children of every
-    node still add up to it. Own calls of a module that cost nothing are left out.
+    The values of this node and of all its children are sums over the equal modules, so children still add up to their
+    parent. Own calls of a module are omitted if they cost nothing.
 
     Args:
         tree: the tree.
@@ -630,7 +630,7 @@ def folded_tree(tree: Mapping[str, Any], compared: Iterable[str]) -> dict[str, A
     from costcore.ledger.modules import walk
 
     keys, classes = [*compared], dict[Any, int]()
-    class_of: dict[int, int] = {}  # equal nodes have equal numbers
+    class_of: dict[int, int] = {}  # by node id; equal nodes have equal classes
     nodes = [node for _, node in walk(dict(tree))]
     for node in reversed(nodes):
         below = tuple((child["name"], class_of[id(child)]) for child in node["children"])
@@ -655,7 +655,7 @@ def folded_tree(tree: Mapping[str, Any], compared: Iterable[str]) -> dict[str, A
 
     root = times(tree, 1)
     stack = [root]
-    while stack:  # without recursion, which deep trees exceed
+    while stack:  # not recursive, because trees may be deep
         node = stack.pop()
         node["children"] = [{**times(child, n), "name": name} for child, n, name in node["children"]]
         stack += node["children"]
@@ -681,17 +681,17 @@ def _multiplied(key: str, value: Any, n: int) -> Any:
 
 
 MAX_INDENT = 24
-"""The maximum number of levels drawn as indentation; at deeper levels the number of the level is printed instead."""
+"""The maximum number of indented levels; deeper rows begin with the number of their level."""
 
 
 class TreeLines(NamedTuple):
-    """The text from which indentation is built.
+    """The parts of the indentation of a tree.
 
     Attributes:
-        open: below a module that has further siblings.
-        closed: below a module that is the last child.
-        branch: before a child that has further siblings.
-        last: before the last child.
+        open: below a module with later siblings.
+        closed: below a last child.
+        branch: before a module with later siblings.
+        last: before a last child.
     """
 
     open: str
@@ -703,7 +703,7 @@ class TreeLines(NamedTuple):
 PLAIN_LINES = TreeLines("│  ", "   ", "├─ ", "└─ ")
 
 MARKDOWN_LINES = TreeLines("│ ", "· ", "├ ", "└ ")
-"""Without repeated spaces, which Markdown collapses."""
+"""Lines without repeated spaces, which Markdown collapses."""
 
 
 def tree_rows(
@@ -718,11 +718,11 @@ def tree_rows(
 
     Args:
         tree: the result of :meth:`Report.tree`.
-        depth: levels to show below the model; deeper modules are part of the sums of their parents. None for all.
+        depth: the number of levels below the model; deeper modules are part of their parents. None for all.
         sort: the column by which the children of each module are sorted; None keeps the order of the model.
         top: the maximum number of children to show per module; a row ``others`` sums the remaining ones.
-        mode: name of the renderer: CSV contains paths, every other mode an indented tree.
-        cells: the quantities in the nodes that :meth:`Report.tree` does not have.
+        mode: the name of the renderer: CSV gets paths, other modes an indented tree.
+        cells: quantities in the nodes that :meth:`Report.tree` lacks.
     """
     check_depth(depth)
     lines = {"csv": None, "md": MARKDOWN_LINES}.get(mode, PLAIN_LINES)
@@ -764,7 +764,7 @@ def _path(node: Mapping[str, Any]) -> str:
 def _summed_node(
     parent: Mapping[str, Any], tree: Mapping[str, Any], cells: Cells | None, children: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    # ``n_shared`` counts a parameter twice if two of the children share it.
+    # A parameter that two of the children share counts twice in ``n_shared``.
     sums: dict[str, Any] = {}
     for key in (*ADDITIVE, "n_params", "n_shared", "seconds"):
         amounts = [child[key] for child in children if key in child]

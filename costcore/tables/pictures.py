@@ -1,4 +1,4 @@
-"""Pictures: rows with a plot that is drawn on demand, the look of all plots, and points or lines of two amounts."""
+"""Pictures: rows with a plot drawn on demand, the style of all plots, bars, and points or lines of two amounts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from costcore.text.output import Column, printable, save, save_bytes
 
 
 class Picture(list[Any]):
-    """The rows that a picture shows, as a list of tuples; a notebook displays the picture.
+    """The rows of a plot, as a list of tuples. A notebook displays the plot.
 
-    It is drawn on demand, so the rows need no matplotlib.
+    The plot is drawn on demand, so the rows are available without matplotlib.
 
     Args:
         columns: the names of the columns of the rows.
         rows: the rows.
-        draw: returns the picture as a figure of matplotlib.
+        draw: returns the plot as a matplotlib figure.
 
     Attributes:
         columns: the names of the columns.
@@ -41,7 +41,7 @@ class Picture(list[Any]):
         self._draw = draw
 
     def titled(self, model: str) -> Picture:
-        """Return the picture with the name of a model before its title."""
+        """Return the picture with the name of a model in its title."""
 
         def draw() -> Any:
             figure = self._draw()
@@ -54,7 +54,7 @@ class Picture(list[Any]):
         return Picture(self.columns, self, draw) if model else self
 
     def figure(self) -> Any:
-        """Return a new ``matplotlib.figure.Figure``, to change and save as you like.
+        """Return a new ``matplotlib.figure.Figure``, which you can change and save.
 
         Raises:
             CostError: if matplotlib is not installed, or if there is nothing to draw.
@@ -69,7 +69,7 @@ class Picture(list[Any]):
         Raises:
             CostError: if matplotlib is not installed, or if there is nothing to draw.
             OSError: if the file cannot be written.
-            ValueError: if the suffix is another one.
+            ValueError: for any other suffix.
         """
         suffix = check_suffix(target, (".csv", *SUFFIXES))
         if suffix == ".csv":
@@ -84,7 +84,7 @@ class Picture(list[Any]):
         return text.getvalue()
 
     def _repr_svg_(self) -> str | None:
-        # A notebook shows the rows where the picture cannot be drawn.
+        # If the picture cannot be drawn, the notebook shows the rows.
         image = io.BytesIO()
         try:
             save_figure(self.figure(), image, ".svg")
@@ -93,7 +93,7 @@ class Picture(list[Any]):
         return image.getvalue().decode()
 
 
-# Look and files of all pictures.
+# Style and files of all pictures.
 
 
 SUFFIXES = (".svg", ".png", ".pdf")
@@ -106,19 +106,19 @@ MAX_LABEL = 60
 """The maximum length of a name in a picture, in characters."""
 
 DPI = 150
-"""The resolution of images of pixels, per inch."""
+"""The resolution of raster images, in pixels per inch."""
 
 _FONT = {"svg.fonttype": "none", "svg.hashsalt": "costcore", "font.size": 10}
-"""Text stays text in SVG files, and equal pictures are equal files."""
+"""Text stays text in SVG files, and equal pictures give equal files."""
 
 
 class Theme(NamedTuple):
     """The colors of a picture.
 
     Attributes:
-        paper, ink, soft, line: of the background, text, secondary text and grid.
-        colors: of the data: the palette of Okabe and Ito, which is safe for color-blind readers, and violet.
-        gray: of everything else.
+        paper, ink, soft, line: the colors of background, text, secondary text and grid.
+        colors: the colors of data: the color-blind safe palette of Okabe and Ito, and violet.
+        gray: the color of everything else.
     """
 
     paper: str
@@ -150,10 +150,10 @@ THEMES = {
 
 
 def theme_of(name: str) -> Theme:
-    """Return the theme of a name.
+    """Return a theme by name.
 
     Raises:
-        ValueError: if there is none.
+        ValueError: if the name is unknown.
     """
     if name not in THEMES:
         raise ValueError(unknown("theme", name, THEMES))
@@ -161,7 +161,7 @@ def theme_of(name: str) -> Theme:
 
 
 def axes_of(theme: Theme, width: float = 7, height: float = 4.2) -> Any:
-    """Return the axes of a new picture of this size in inches; ``axes.figure`` is the picture.
+    """Return the axes of a new figure (size in inches); ``axes.figure`` is the figure.
 
     Raises:
         CostError: if matplotlib is not installed.
@@ -182,7 +182,7 @@ def axes_of(theme: Theme, width: float = 7, height: float = 4.2) -> Any:
 
 
 def add_legend(axes: Any, theme: Theme, handles: Any = None, **options: Any) -> None:
-    """Add a legend below the axes, from these handles or from all that have a label."""
+    """Add a legend below the axes, for some handles or for everything with a label."""
     handles = axes.get_legend_handles_labels()[0] if handles is None else handles
     if not handles:
         return
@@ -201,17 +201,17 @@ def add_legend(axes: Any, theme: Theme, handles: Any = None, **options: Any) -> 
 
 
 def label(name: str) -> str:
-    """Return a name as text of a picture: without formulas, and with its end if it is long."""
+    """Return a name as text in a picture: ``$`` is escaped, and only the end of a long name is kept."""
     text = printable(name).replace("$", r"\$")
     text = text if len(text) <= MAX_LABEL else f"…{text[1 - MAX_LABEL :]}"
-    return f" {text}" if text.startswith("_") else text  # matplotlib leaves such names out of a legend
+    return f" {text}" if text.startswith("_") else text  # matplotlib omits names with ``_`` from legends
 
 
 def check_suffix(target: str | PathLike[str], suffixes: tuple[str, ...] = SUFFIXES) -> str:
     """Return the suffix of a file.
 
     Raises:
-        ValueError: if it is another one.
+        ValueError: if it is not one of ``suffixes``.
     """
     suffix = Path(target).suffix
     if suffix not in suffixes:
@@ -237,31 +237,31 @@ def save_figure(figure: Any, target: Any, suffix: str) -> None:
         target.write(image.getvalue())
 
 
-# Bars: a number for each row of a table, and what fills a memory.
+# Bars: one number per row of a table, and stacked bars of memory.
 
 
 MOST_BARS = 20
-"""The maximum number of bars; further rows are left out, which the title says."""
+"""The maximum number of bars; the title says if rows are omitted."""
 
 BAR_HEIGHT = 0.28
-"""The height of a bar with the space around it, in inches."""
+"""The height of a bar with its spacing, in inches."""
 
 MEASURED = ("flops", "bytes", "duration", "seconds", "ratio", "percent", "count")
-"""The kinds of numbers that bars show."""
+"""The kinds of numbers that bars can show."""
 
 AMOUNTS = ("flops", "bytes", "duration", "seconds")
-"""The preferred kinds of bars: the first such column of a table, or else its first ratio, percentage or count."""
+"""The preferred kinds for bars: the first such column of a table; if there is none, the first in MEASURED."""
 
 
 def bars_of(
     titles: Sequence[str], columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], theme: Theme
 ) -> Picture:
-    """Return a bar for each row of a table, as long as the first amount in it.
+    """Return a bar for each row of a table, with the first amount as length.
 
     Args:
-        titles: the title of the table, and of the result if it has another one.
-        columns: its columns; those before the amount name the rows.
-        rows: the values by the key of their column.
+        titles: the title of the table, and of the result if it differs.
+        columns: its columns; the columns before the amount name the rows.
+        rows: the values by column key.
         theme: the colors.
 
     Raises:
@@ -292,7 +292,7 @@ def _word(value: Any) -> str:
 
 
 def value_in(row: Mapping[str, Any], column: Column) -> Any:
-    """Return the exact value of a row in a column; an empty text if it does not apply."""
+    """Return the exact value of a row in a column; an empty string if it does not apply."""
     value = row.get(column.key, "")
     return value.value if isinstance(value, Formatted) else value
 
@@ -328,7 +328,7 @@ def _draw_bars(titles: Sequence[str], amount: Column, pairs: Sequence[tuple[str,
 MEMORY = Column("nbytes", "Memory", "bytes")
 
 Filled: TypeAlias = "Mapping[str, tuple[Mapping[str, float], float | None]]"
-"""By the name of a bar, its parts and its limit; None without one."""
+"""For each bar by name: its parts, and its limit (None if there is none)."""
 
 
 def filled_bars(
@@ -338,7 +338,7 @@ def filled_bars(
     names: tuple[str, str] = ("memory", "kind"),
     amount: Column = MEMORY,
 ) -> Picture:
-    """Return a stacked bar for each memory, or another whole, with a line at its limit.
+    """Return a stacked bar for each memory (or other total), with a line at its limit.
 
     Args:
         bars: the bars.
@@ -383,14 +383,14 @@ def _draw_filled(memories: Filled, title: str, theme: Theme, amount: Column) -> 
 
 
 class Axis(NamedTuple):
-    """A column with its value for each point; a point without a number, such as None or text, is left out."""
+    """A column with one value per point. Points without a number (None or text) are omitted."""
 
     column: Column
     values: Sequence[Any]
 
 
 MOST_NAMED = 20
-"""The maximum number of points with names; more names would cover each other."""
+"""The maximum number of points with names; more names would overlap."""
 
 
 def draw(
@@ -403,18 +403,18 @@ def draw(
     best: Sequence[int] = (),
     title: str = "",
 ) -> Any:
-    """Return a picture with a point for each pair of numbers, or with a line through them.
+    """Return a figure with a point for each pair of numbers, or with a line through them.
 
-    An axis of points is logarithmic if its numbers are positive and differ by a factor of :data:`LOGARITHMIC` or more.
+    An axis of points is logarithmic if its numbers are positive and differ by a factor of at least :data:`LOGARITHMIC`.
 
     Args:
-        x: the numbers across.
-        y: the numbers upwards.
-        line: whether a line is drawn instead of points.
+        x: the numbers of the horizontal axis.
+        y: the numbers of the vertical axis.
+        line: whether to draw a line instead of points.
         theme: the colors.
         names: the names of the points, in order; shown for at most :data:`MOST_NAMED` points.
-        color: the numbers that color the points; a point without one is gray.
-        best: the positions of the points on the Pareto front, through which a line goes; they have names too.
+        color: the numbers that color the points; a point without a number is gray.
+        best: the positions of points on the Pareto front; they are joined by a line, and have names.
         title: the title of the picture.
 
     Raises:
@@ -457,7 +457,7 @@ def _tick(kind: str, value: float, _: Any) -> str:
 
 
 LOGARITHMIC = 10
-"""The minimum ratio of the numbers on a logarithmic axis."""
+"""The minimum ratio of maximum to minimum on a logarithmic axis."""
 
 
 def _draw_points(
@@ -479,9 +479,9 @@ def _draw_points(
 
 
 def _write_names(axes: Any, points: Sequence[tuple[float, float, str]], theme: Theme) -> None:
-    # Beside the points, on the free side; a name without room is left out.
+    # On the free side of each point; a name without room is omitted.
     axes.margins(x=0.12, y=0.08)
-    axes.figure.draw_without_rendering()  # the places of points follow from the layout
+    axes.figure.draw_without_rendering()  # the layout determines the positions of points
     places = axes.transData.transform([(x, y) for x, y, _ in points])
     per_point = axes.figure.dpi / 72
     frame = axes.get_window_extent()
@@ -514,11 +514,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-# Amounts in units of a prefix.
+# Amounts with a unit prefix.
 
 
 def column_of(metric: str, unit: str = "FLOPs") -> Column:
-    """Return the column of a quantity, with its name in sentences as title; FLOPs have the name ``unit``."""
+    """Return the column of a quantity, with its name in running text as title; ``unit`` is the name of FLOPs."""
     found = quantity(metric)
     if metric == "flops":
         return Column(metric, unit, found.kind)
@@ -531,14 +531,14 @@ def check_numbers(values: Sequence[Any]) -> None:
     """Check that no amount is symbolic.
 
     Raises:
-        CostError: if one is.
+        CostError: if an amount is symbolic.
     """
     if any(map(is_symbolic, values)):
         raise CostError("this picture needs numbers, but sizes are symbolic: use report.subs(batch=8), or over=…")
 
 
 def in_units(column: Column, values: Sequence[Any]) -> tuple[list[float], str]:
-    """Return the values in units of a prefix that suits the largest, and the title of the axis."""
+    """Scale the values by the unit prefix of the largest value; also return the title of the axis."""
     if column.kind == "duration":
         name, per_second = unit_of_time(values)
         return [value * per_second for value in values], f"{column.title} ({name})"

@@ -1,6 +1,6 @@
-"""Quantities: numbers or texts about a run, a call or a group of calls, which are the columns of all tables.
+"""Quantities: numbers or texts of a run, a call or a group of calls. They are the columns of all tables.
 
-A :class:`Quantity` says how it is computed per call and combined for groups. Below it: the registry, and the
+A :class:`Quantity` defines how it is computed per call and combined for groups. Then follow the registry, and the
 quantities of every run.
 """
 
@@ -36,28 +36,28 @@ class Quantity(NamedTuple):
 
         Quantity("cycles", "Cycles", "count", "cycles of an array of 16 x 16 multipliers", cycles)
 
-    A function that cannot return values raises a :class:`costcore.CostError` that says how to get them.
-    ``None`` stands for a value that is unknown.
+    If values are unavailable, the function raises a :class:`costcore.CostError` that says how to get them. ``None`` is
+    an unknown value.
 
     Attributes:
-        name: its name. A parameter follows ``@``, as in ``bound_seconds@l4``: a quantity with parameters is named
+        name: its name. A parameter follows ``@``, as in ``bound_seconds@l4``; the quantity that takes it is named
             ``bound_seconds@DEVICE``, and has ``at``.
         title: the title of its column.
         kind: its format and order: ``flops`` and ``bytes`` (with a prefix, of 1000 or 1024), ``count``,
             ``duration`` and ``seconds`` (in seconds; ``seconds`` are written as milliseconds), ``percent``, ``ratio``,
             or ``text``, ``shape``, ``shapes``, ``names`` and ``attributes``.
         doc: its definition in one phrase, with the unit.
-        of_calls: returns the value of every counted call, in the order of :attr:`Ledger.counted`; None if the
-            quantity is one of the whole run only.
-        combine: how the values of calls give the value of a group: ``sum``, ``max``, ``first``, ``last``, ``same`` (the
-            value that all share, otherwise empty), or a function of the ledger and the calls.
+        of_calls: returns the value of every counted call, in the order of :attr:`Ledger.counted`; None for a quantity
+            of the whole run only.
+        combine: how to combine the values of calls for a group: ``sum``, ``max``, ``first``, ``last``, ``same`` (the
+            common value; empty if they differ), or a function of the ledger and the calls.
         of_run: returns the value of the whole run; default: the value of the group of all calls.
-        at: returns the quantity with a parameter.
+        at: returns the quantity for a parameter.
         needs: options of :func:`costcore.estimate` that it requires.
-        certainty: ``exact``, ``bound`` (never more than the truth), ``calibrated`` or ``measured``.
-        words: its name in sentences; default: the title.
-        remarks: returns the meaning of its values, one line each.
-        missing: returns the unknown parts that its values leave out.
+        certainty: ``exact``, ``bound`` (a lower bound), ``calibrated`` or ``measured``.
+        words: its name in running text; default: the title.
+        remarks: returns lines that explain its values.
+        missing: returns lines on unknown parts that its values do not include.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Quantity(NamedTuple):
 
     @property
     def is_number(self) -> bool:
-        """Whether its values can be limited, compared and drawn."""
+        """Whether its values are numbers, which can be limited, compared and drawn."""
         return self.kind in NUMERIC
 
     @property
@@ -91,19 +91,19 @@ class Quantity(NamedTuple):
 
     @property
     def is_of_run_only(self) -> bool:
-        """Whether only the whole run has a value."""
+        """Whether it only has a value for the whole run."""
         return self.of_calls is None and not callable(self.combine)
 
     @property
     def in_words(self) -> str:
-        """Its name in sentences."""
+        """Its name in running text."""
         return self.words or self.title
 
     def by_call(self, ledger: Ledger) -> Sequence[Any]:
-        """Return the value of every counted call; computed once per ledger.
+        """Return the value of every counted call, cached in the ledger.
 
         Raises:
-            CostError: if the run does not have it, or if it is one of the whole run only.
+            CostError: if the run lacks it, or if it is a quantity of the whole run only.
         """
         if self.of_calls is None:
             raise CostError(f"{self.name} is known of the whole run only, not of calls: see report.table('run')")
@@ -120,7 +120,7 @@ class Quantity(NamedTuple):
         """Return the value of a group of counted calls.
 
         Raises:
-            CostError: as :meth:`by_call`.
+            CostError: see :meth:`by_call`.
         """
         if callable(self.combine):
             return self.combine(ledger, calls)
@@ -129,10 +129,10 @@ class Quantity(NamedTuple):
         return of_group[0] if len(of_group) == 1 else _COMBINED[self.combine](of_group)
 
     def total(self, ledger: Ledger) -> Any:
-        """Return the value of the whole run; computed once per ledger.
+        """Return the value of the whole run, cached in the ledger.
 
         Raises:
-            CostError: if the run does not have it.
+            CostError: if the run lacks it.
         """
         of_run = self.of_run
         if of_run is not None:
@@ -140,7 +140,7 @@ class Quantity(NamedTuple):
         return ledger.cached((self.name, self.combine, "total"), lambda: self.of(ledger, ledger.calls))
 
     def of_values(self, values: Sequence[Any]) -> Any:
-        """Return the combined value of several groups; empty if it does not follow from their values."""
+        """Combine the values of several groups; empty if that is not possible."""
         return "" if callable(self.combine) else _COMBINED[self.combine](values)
 
     def share(self, part: Any, ledger: Ledger) -> float | None:
@@ -169,7 +169,7 @@ def check_quantity(quantity: Quantity) -> None:
 
 
 def _sum(values: Sequence[Any]) -> Any:
-    # Unknown values do not count, unless all are unknown.
+    # Unknown values are ignored, unless all are unknown.
     known = [value for value in values if value is not None]
     if values and not known:
         return None
@@ -202,12 +202,12 @@ _COMBINED: Mapping[str, Callable[[Sequence[Any]], Any]] = {
 }
 
 
-# Registry: built in, of analyses, and of plug-ins.
+# Registry: built-in quantities, and those of analyses and plug-ins.
 
 
 @cached
 def registered() -> Mapping[str, Quantity]:
-    """Return every quantity by name; one with parameters as ``bound_seconds@DEVICE``.
+    """Return every quantity by name; a quantity with a parameter is named ``bound_seconds@DEVICE``.
 
     Raises:
         CostError: if a plug-in fails, or if two quantities have the same name.
@@ -226,11 +226,11 @@ def registered() -> Mapping[str, Quantity]:
 
 
 def quantity(name: str) -> Quantity:
-    """Return the quantity of that name, with its parameter: ``flops``, ``flops@fvcore``, ``bound_seconds@l4:bfloat16``.
+    """Return a quantity by name: ``flops``, or with a parameter ``flops@fvcore``, ``bound_seconds@l4:bfloat16``.
 
     Raises:
-        ValueError: if there is none, or if the parameter is missing or unknown.
-        CostError, OSError: if a file that the parameter names cannot be read.
+        ValueError: if the name is unknown, or if the parameter is missing or unknown.
+        CostError, OSError: if the parameter is a file that cannot be read.
     """
     return COSTS[name] if name in COSTS else _found(name)
 
@@ -254,7 +254,7 @@ def _with_parameter(stem: str) -> Quantity | None:
 
 
 def is_quantity(name: object) -> bool:
-    """Return whether this is a quantity or the name of one, where a parameter may follow ``@``."""
+    """Return whether this is a quantity or the name of one, possibly with a parameter after ``@``."""
     if isinstance(name, Quantity):
         return True
     if not isinstance(name, str):
@@ -267,7 +267,7 @@ def column_of(name: str | Quantity) -> Column:
     """Return the column of a quantity, or of its share of the total: ``macs%``.
 
     Raises:
-        ValueError, CostError, OSError: as :func:`quantity`; also if the quantity has no share.
+        ValueError, CostError, OSError: see :func:`quantity`; also if the quantity has no share.
     """
     if isinstance(name, Quantity):
         check_quantity(name)
@@ -281,7 +281,7 @@ def column_of(name: str | Quantity) -> Column:
 
 
 def quantities_of(names: Iterable[str | Quantity]) -> list[Quantity]:
-    """Return the quantities of columns, each once; the column of a share counts as its quantity.
+    """Return the distinct quantities of columns; a share (``macs%``) gives its quantity (``macs``).
 
     Raises:
         ValueError, CostError, OSError: as :func:`quantity`.
@@ -296,10 +296,10 @@ def numbers() -> list[str]:
 
 
 def numeric(name: str) -> Quantity:
-    """Return the numeric quantity of that name.
+    """Return a numeric quantity by name.
 
     Raises:
-        ValueError, CostError, OSError: as :func:`quantity`; also if its values are text.
+        ValueError, CostError, OSError: see :func:`quantity`; also if its values are text.
     """
     if not is_quantity(name):
         raise ValueError(with_plugin_hint(unknown("column", name, numbers())))
@@ -310,7 +310,7 @@ def numeric(name: str) -> Quantity:
 
 
 def needed_options(names: Iterable[str]) -> dict[str, Any]:
-    """Return the options of :func:`costcore.estimate` that the quantities of these names need.
+    """Return the options of :func:`costcore.estimate` that some quantities need.
 
     Raises:
         ValueError, CostError, OSError: as :func:`quantity`.
@@ -318,7 +318,7 @@ def needed_options(names: Iterable[str]) -> dict[str, Any]:
     return {option: value for each in quantities_of(names) for option, value in each.needs.items()}
 
 
-# Quantities of every run: what a call is, and the entries of its costs.
+# Quantities of every run: properties of a call, and its costs.
 
 
 def _of_entries(key: str) -> Callable[[Ledger], Sequence[Any]]:
@@ -337,7 +337,7 @@ def measured_seconds(ledger: Ledger) -> Sequence[Any]:
     """Return the measured seconds of every counted call; None if a call was not measured.
 
     Raises:
-        CostError: if none was.
+        CostError: if no call was measured.
     """
     if "seconds" not in ledger.total:
         raise CostError(
@@ -348,7 +348,7 @@ def measured_seconds(ledger: Ledger) -> Sequence[Any]:
 
 
 def time_of_uncounted(ledger: Ledger) -> Sequence[str]:
-    """Return a line about the measured time of calls without a cost, which no row includes."""
+    """Return a line on the measured time of calls without a cost, which no row includes."""
     seconds = fsum(record.seconds or 0.0 for record in ledger.trace if record.cost is None)
     if not seconds:
         return []
@@ -364,7 +364,7 @@ def _parameters(ledger: Ledger, calls: Sequence[Call]) -> Any:
 def _shared(ledger: Ledger, calls: Sequence[Call]) -> Any:
     if not calls:
         return 0
-    # A parameter counts for the first call that reads it.
+    # A parameter belongs to the first call that reads it.
     earlier = {p for call in ledger.calls[: ledger.position[calls[0].name]] for p in call.parameters}
     return ledger.n_params({parameter for call in calls for parameter in call.parameters} & earlier)
 
@@ -381,7 +381,7 @@ def _learned(name: str, title: str, doc: str, is_frozen: bool) -> Quantity:
     def of_run(ledger: Ledger) -> Any:
         from costcore.ledger.modules import build
 
-        value = build(ledger.trace, ledger)[name]  # of all modules, read or not
+        value = build(ledger.trace, ledger)[name]  # includes parameters that no call reads
         return of_group(ledger, ledger.calls) if value is None else value
 
     return Quantity(
@@ -402,7 +402,7 @@ def _buffers(ledger: Ledger) -> Any:
 
 
 PACKED = frozenset(("packed_linear",))
-"""Operators with a weight that stores several values per element; the weight counts as a dense one."""
+"""Operators with a packed weight (several values per element), which is counted as a dense weight."""
 
 
 def _n_weights(ledger: Ledger, calls: Sequence[Call]) -> Any:
@@ -478,9 +478,9 @@ def _activations(ledger: Ledger) -> Sequence[Any]:
 
 
 AMOUNTS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params", "mcomm")
-"""The quantities that comparisons, files and pictures show of every run, and that budgets limit by ``max_increase``.
+"""The quantities in comparisons, files and pictures, which ``max_increase`` of a budget limits.
 
-Entries of runs that do not communicate have no ``mcomm``, which is 0 then."""
+Runs without communication have no entry ``mcomm``; it is 0."""
 
 
 COSTS: Mapping[str, Quantity] = {

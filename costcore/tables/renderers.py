@@ -46,8 +46,8 @@ def renderer_for(mode: str) -> Renderer:
     """Return the renderer of a mode.
 
     Raises:
-        ValueError: if there is none.
-        TypeError: if it is not a name.
+        ValueError: if the mode is unknown.
+        TypeError: if it is not a string.
     """
     if not isinstance(mode, Hashable):
         raise TypeError(f"mode must be a name (got {mode!r})")
@@ -58,7 +58,7 @@ def renderer_for(mode: str) -> Renderer:
 
 
 def rendered(table: RenderedTable, mode: str) -> str:
-    """Return ``table`` as text, rendered in ``mode``.
+    """Render a table in a mode.
 
     Raises:
         ValueError: if the mode is unknown.
@@ -77,8 +77,8 @@ def rendered(table: RenderedTable, mode: str) -> str:
 def to_csv(table: RenderedTable) -> str:
     """Return comma-separated values.
 
-    An apostrophe precedes text that a spreadsheet would evaluate as a formula. Control characters and bidirectional
-    marks are escaped, line breaks too, so that every row is one line; tabs are kept.
+    Text that a spreadsheet would evaluate as a formula gets a leading apostrophe. Control characters, bidirectional
+    marks and line breaks are escaped, so that every row is one line; tabs are kept.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -109,7 +109,7 @@ _BRANCHES = re.compile(r"((?:│  |   )*)[├└]─ ")
 def to_latex(table: RenderedTable) -> str:
     r"""Return a ``tabular`` for LaTeX, with the rules of booktabs and numbers aligned by siunitx.
 
-    Cells that are no numbers are centered as text; a tree is indented.
+    Cells without a number are centered; a tree is indented.
     """
     cells = [
         [cell.replace(",", "") if n else cell for cell, n in zip(row, table.numeric, strict=True)] for row in table.rows
@@ -155,7 +155,7 @@ def _latex_row(row: Sequence[str], in_braces: Sequence[bool]) -> str:
 
 
 def to_color(table: RenderedTable) -> str:
-    """Return boxes in color, with a bar for each row's share of the FLOPs; plain boxes if rich is not installed."""
+    """Return colored boxes with a bar for each row's share of the FLOPs; plain boxes if rich is not installed."""
     try:
         import rich  # noqa: F401
     except ImportError:
@@ -164,7 +164,7 @@ def to_color(table: RenderedTable) -> str:
 
 
 def to_boxes(table: RenderedTable) -> str:
-    """Return a table with lines drawn around the cells; a tree without lines between its rows."""
+    """Return a table with lines around the cells; a tree has no lines between rows."""
     from texttable import Texttable
 
     drawing = Texttable(max_width=0)
@@ -188,12 +188,12 @@ def _cells(table: RenderedTable) -> list[list[str]]:
 
 
 def escape_formula(text: str) -> str:
-    """Return text with an apostrophe before it if a spreadsheet would evaluate it."""
+    """Add a leading apostrophe to text that a spreadsheet would evaluate."""
     text = text.replace("\r", "\n").replace("\0", " ")  # some CSV readers reject these characters, even if quoted
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\n", " ")) else text
 
 
-# Fitting a terminal: columns that do not fit are left out and named below, and long text is shortened.
+# Fitting a terminal: columns that do not fit are dropped and named below the table, and long text is shortened.
 
 
 AMOUNTS = ("flops", "bytes", "seconds", "duration")
@@ -205,30 +205,30 @@ DROPPED_FIRST = (
     *("at_peak", "phase", "padding", "n_params", "type", "call", "mrw", "macs", "offset", "n_layers", "n_groups"),
     *("stride", "flops_fma1", "module", "checked", "measured%", "bound/measured%", "seconds%"),
 )
-"""The columns in the order in which a narrow terminal drops them. All other columns are always shown."""
+"""The columns that a narrow terminal may drop, in this order. All other columns are always shown."""
 
 
 BETWEEN_CELLS = 3
-"""The line between two cells, and a space on each side of it (characters)."""
+"""The width of the separator between two cells: a line with a space on each side (characters)."""
 
 NOTEBOOK_WIDTH = 100
-"""The width of the output of a cell, which wraps longer lines; notebooks do not report theirs (characters)."""
+"""The assumed width of notebook output, which notebooks do not report (characters)."""
 
 
 SHORTEST, TIGHTEST = 24, 10
-"""The minimum length of shortened text (characters); the second one if the columns to show always do not fit."""
+"""The minimum length of shortened text (characters); the second if columns that must be shown do not fit."""
 
 
 MOST_WRAPPED = 8
-"""The maximum number of rows of a table that wraps sentences in its first column."""
+"""The maximum number of rows of a table whose first column wraps sentences."""
 
 
 class Fitted(NamedTuple):
-    """A table that fits.
+    """A table that fits into a width.
 
     Attributes:
         table: the table.
-        dropped: the indices of the columns that were left out.
+        dropped: the indices of dropped columns.
     """
 
     table: RenderedTable
@@ -247,13 +247,13 @@ def terminal_width(stream: IO[str]) -> int | None:
 def fitted(table: RenderedTable, width: int, order: Iterable[int]) -> Fitted:
     """Return the table in lines of ``width`` characters, if possible.
 
-    Columns are dropped until the others fit with their text at its minimum length. Then text is shortened; in the first
-    column of a small table it is wrapped.
+    Columns are dropped until the others fit with text of minimum length. Then text is shortened; in the first column of
+    a small table, sentences are wrapped.
 
     Args:
         table: the table.
         width: the width of the terminal.
-        order: the indices of the columns that may be left out, in this order.
+        order: the indices of columns that may be dropped, in this order.
     """
     widths = _widths(table)
     least = [w if numeric else min(w, SHORTEST) for w, numeric in zip(widths, table.numeric, strict=True)]
@@ -263,10 +263,10 @@ def fitted(table: RenderedTable, width: int, order: Iterable[int]) -> Fitted:
             break
         shown.remove(i)
         left_out.append(i)
-    for i in reversed(left_out):  # a narrow column may fit once a wide one is left out
+    for i in reversed(left_out):  # a narrow column may fit after a wide one is dropped
         if _line([widths[j] for j in (*shown, i)]) <= width:
             shown = sorted((*shown, i))
-    if _line([least[j] for j in shown]) > width:  # formulas go on in the next line, after a term
+    if _line([least[j] for j in shown]) > width:  # wrap formulas after a term
         least = [_longest_term(table, i) if table.numeric[i] else w for i, w in enumerate(least)]
     if _line([least[j] for j in shown]) > width:
         least = [w if numeric else min(w, TIGHTEST) for w, numeric in zip(least, table.numeric, strict=True)]
@@ -284,12 +284,12 @@ def fitted(table: RenderedTable, width: int, order: Iterable[int]) -> Fitted:
 def dropped_first(
     columns: Sequence[Column], sets: Iterable[Sequence[str]] = (), labels: int = 1
 ) -> Sequence[str] | None:
-    """Return the keys of the columns that may be left out, in this order; None if columns were chosen one by one.
+    """Return the keys of columns that may be dropped, in this order; None if the user chose the columns.
 
     Args:
         columns: the columns.
-        sets: the default columns of the table, besides those of :mod:`costcore.tables.columns`.
-        labels: the number of leading columns that name a row, and are always shown.
+        sets: the default column sets of the table, in addition to those of :mod:`costcore.tables.columns`.
+        labels: the number of leading columns that name a row; they are always shown.
     """
     always = {column.key for column in columns[:labels]}
     is_set = is_default(columns) or matches(columns, sets)
@@ -297,20 +297,20 @@ def dropped_first(
 
 
 def order_of(names: Sequence[str], dropped_first: Iterable[str]) -> list[int]:
-    """Return the indices of the columns that may be left out; the first column names the row and stays.
+    """Return the indices of columns that may be dropped; the first column names the row and stays.
 
     Args:
         names: the names of the columns.
-        dropped_first: the names of columns that may be left out, in this order.
+        dropped_first: the names of columns that may be dropped, in this order.
     """
     return [names.index(name) for name in dropped_first if name in names[1:]]
 
 
 def always_shown(columns: Sequence[Column], table: RenderedTable, labels: int = 1) -> set[int]:
-    """Return the indices of the columns that are never left out.
+    """Return the indices of columns that are never dropped.
 
-    These are the labels, columns of text that distinguish rows with equal labels, and the first amount. Rows of a tree
-    are distinguished by their place.
+    These are the labels, text columns that distinguish rows with equal labels, and the first amount. Rows of a tree
+    need no such columns.
 
     Args:
         columns: the columns.
@@ -336,7 +336,7 @@ def always_shown(columns: Sequence[Column], table: RenderedTable, labels: int = 
 
 
 def remark_on(dropped: Iterable[str], width: int) -> list[str]:
-    """Return the line that names the columns that were left out of lines of some width; empty if there are none."""
+    """Return a line with the names of dropped columns; empty if no column was dropped."""
     names = ", ".join(dropped)
     return [f"columns left out to fit {width} characters: {names}"] if names else []
 
@@ -370,7 +370,7 @@ def _longest_term(table: RenderedTable, i: int) -> int:
 
 
 def _truncated(cell: str, width: int) -> str:
-    # Sentences lose their end, paths their beginning.
+    # Sentences are cut at the end, paths at the beginning.
     if len(cell) <= width:
         return cell
     return f"{cell[: width - 1]}…" if " " in cell else f"…{cell[1 - width :]}"
@@ -400,14 +400,14 @@ def in_terminal(
     dropped_first: Sequence[str],
     labels: int = 1,
 ) -> tuple[RenderedTable, list[str]]:
-    """Return a table as a terminal of some width shows it, and the line that names the columns that were left out.
+    """Return a table that fits a terminal, and a line with the names of dropped columns.
 
     Args:
         table: the table.
         columns: its columns.
         mode: name of the renderer.
         width: the width of the terminal; None if there is none.
-        dropped_first: keys of the columns that may be left out, in this order.
+        dropped_first: the keys of columns that may be dropped, in this order.
         labels: the number of leading columns that are always shown.
     """
     if mode not in DRAWN or width is None:
@@ -418,7 +418,7 @@ def in_terminal(
 
 
 def one_stream(ost: IO[str] | None, dst: IO[str] | None) -> IO[str] | None:
-    """Return the stream that was passed under either of its two names.
+    """Return the stream that was passed as ``ost`` or ``dst``.
 
     Raises:
         TypeError: if both are given.
@@ -429,27 +429,27 @@ def one_stream(ost: IO[str] | None, dst: IO[str] | None) -> IO[str] | None:
 
 
 def in_color(mode: str, stream: IO[str]) -> str:
-    """Return ``table`` for ``color`` unless the stream is a terminal with colors, else the mode.
+    """Return the mode, but ``table`` instead of ``color`` if the stream does not show colors.
 
-    ``NO_COLOR`` disables colors (https://no-color.org); otherwise ``FORCE_COLOR`` enables them in a pipe or a file too
-    (https://force-color.org), as of a runner whose log shows colors.
+    ``NO_COLOR`` disables colors (https://no-color.org). Otherwise ``FORCE_COLOR`` also enables them in a pipe or a file
+    (https://force-color.org), such as the log of a CI runner.
     """
     wants, is_refused = (os.environ.get(name) for name in ("FORCE_COLOR", "NO_COLOR"))
     has_color = not is_refused and bool(wants or (os.environ.get("TERM") != "dumb" and stream.isatty()))
     return "table" if mode == "color" and not has_color else mode
 
 
-# Notebooks: HTML in place of text.
+# Notebooks: HTML instead of text.
 
 
 def in_notebook() -> bool:
-    """Return whether this is the kernel of a notebook."""
+    """Return whether the code runs in a notebook kernel."""
     ask = getattr(sys.modules.get("IPython"), "get_ipython", None)
     return ask is not None and hasattr(ask(), "kernel")
 
 
 COUNTS: dict[str, tuple[int, int | None]] = {}
-"""The progress of loops without a bar, by their description: items done, and the total."""
+"""The progress of loops without a bar, by description: finished items, and their total."""
 
 
 def _counted(items: Iterable[Any], description: str, total: int | None) -> Iterator[Any]:
@@ -465,7 +465,8 @@ def _counted(items: Iterable[Any], description: str, total: int | None) -> Itera
 def progress(items: Iterable[Any], description: str, total: int | None = None, delay: float = 1.0) -> Any:
     """Show a progress bar on standard error, in a terminal or notebook, for work of more than ``delay`` seconds.
 
-    Returns the items; where there is a bar, it has ``set_postfix``. Elsewhere :data:`COUNTS` has the number of items.
+    Returns an iterable of the items, which has ``set_postfix`` if there is a bar. Without a bar, :data:`COUNTS` has the
+    progress.
     """
     if not (sys.stderr.isatty() or in_notebook()):
         return _counted(items, description, total)
@@ -475,7 +476,7 @@ def progress(items: Iterable[Any], description: str, total: int | None = None, d
 
 
 def display_table(table: RenderedTable, remarks: Sequence[str]) -> None:
-    """Show a table as HTML below the cell that runs, with a line per remark."""
+    """Show a table as HTML in the output of the current cell, with a line per remark."""
     from IPython.display import HTML, display
 
     lines = "".join(f"<p>{html_text(remark)}</p>" for remark in remarks)
@@ -504,12 +505,12 @@ def table_of(table: RenderedTable, is_styled: bool = True) -> str:
 
 
 def looks_of(table: RenderedTable, is_styled: bool) -> list[str]:
-    """Return the attribute of the cells of each column that aligns them.
+    """Return, for each column, the HTML attribute that aligns its cells.
 
     Args:
         table: the table.
-        is_styled: whether the style sheet of costcore's pages applies. Notebooks have their own, which aligns cells
-            to the right and collapses spaces, so that a tree needs both stated.
+        is_styled: whether the style sheet of costcore's pages applies. The style of notebooks aligns cells to the right
+            and collapses spaces, so both must be overridden for a tree.
     """
     first = "tree" if table.is_tree or any(row[0].startswith(" ") for row in table.rows) else "text"
     kinds = ["number" if n else "text" if i else first for i, n in enumerate(table.numeric)]
@@ -517,7 +518,7 @@ def looks_of(table: RenderedTable, is_styled: bool) -> list[str]:
 
 
 def _rows(rows: Sequence[Sequence[str]], looks: Sequence[str]) -> Iterator[str]:
-    # A row with an empty first cell continues the row above, without a line between them.
+    # A row with an empty first cell continues the row above, so there is no line between them.
     for row in rows:
         cells = "".join(f"<td{look}>{html_text(cell)}</td>" for cell, look in zip(row, looks, strict=True))
         yield f"<tr>{cells}</tr>" if row[0] else f"<tr class='continued'>{cells}</tr>"
@@ -525,7 +526,7 @@ def _rows(rows: Sequence[Sequence[str]], looks: Sequence[str]) -> Iterator[str]:
 
 def html_text(value: str) -> str:
     """Return text for HTML, with its special and unprintable characters escaped."""
-    from html import escape  # loads the names of all entities
+    from html import escape  # slow: loads the names of all entities
 
     return escape(printable(value))
 
@@ -534,10 +535,10 @@ def html_text(value: str) -> str:
 
 
 BAR_WIDTH = 20
-"""Width of a bar of 100 % (characters)."""
+"""The width of a bar for 100 % (characters)."""
 
 CONSOLE_WIDTH = 100_000
-"""Wider than any table, so that rich never wraps lines (characters)."""
+"""A width larger than any table, so that rich never wraps lines (characters)."""
 
 
 def has_room_for_bars(table: RenderedTable) -> bool:
@@ -546,7 +547,7 @@ def has_room_for_bars(table: RenderedTable) -> bool:
 
 
 def draw(table: RenderedTable) -> str:
-    """Return the table with its titles and total in bold, and a bar for each row's share of the total."""
+    """Return the table with bold titles and total, and a bar for each row's share of the total."""
     from rich.bar import Bar
     from rich.box import ROUNDED
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""Results: every class of figures and tables prints, shows in notebooks, and is written in every format."""
+"""The base class of results: it prints them, shows them in notebooks, and writes them in every format."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class Result(ABC):
-    """A result: it prints, notebooks show it, and it is written as data, for people and for other programs.
+    """A result with figures and tables that prints, displays in notebooks, and is written in all formats.
 
-    A subclass defines its figures and tables in ``_content``; it adds methods of its own, but no writer.
+    A subclass defines its figures and tables in ``_content``. It may add methods, but no writers.
 
     ``print`` and notebooks show the first rows of a long table (:data:`costcore.tables.answer.MOST_ROWS`);
     :meth:`show`, files and data have all of them. A table with a row ``others`` is complete only in data.
@@ -40,7 +40,7 @@ class Result(ABC):
         return encodable(self._text(is_whole=False))
 
     def _repr_html_(self) -> str:
-        # No script and no style sheet, which notebooks strip; names only as text.
+        # No script or style sheet, because notebooks strip them.
         from costcore.tables.answer import to_html
 
         return to_html(self._content())
@@ -53,7 +53,7 @@ class Result(ABC):
     def _text(
         self, mode: str = "table", unit: str | None = "auto", n_digits: int | None = None, *, is_whole: bool = True
     ) -> str:
-        # As :meth:`show`; ``print`` needs only some of the rows.
+        # Like :meth:`show`; ``print`` only needs some of the rows.
         from costcore.tables.answer import to_text
 
         return to_text(self._content(), mode, unit, n_digits, is_whole)
@@ -80,7 +80,7 @@ class Result(ABC):
 
         stream = writable(ost or sys.stdout)
         mode = in_color(mode, stream)
-        # A subclass with its own ``_text`` is prose, unless a table follows.
+        # A subclass that overrides ``_text`` is prose, unless it has a table.
         is_prose = type(self)._text is not Result._text and not any(
             t.rows and t.is_open for t in self._content().tables
         )
@@ -125,7 +125,7 @@ class Result(ABC):
 
         Args:
             target: a path, which is replaced atomically, or a stream, to which the text is also written.
-            table: which of the tables.
+            table: the index of the table.
 
         Raises:
             ValueError: if there is no such table.
@@ -136,7 +136,7 @@ class Result(ABC):
         return save(to_csv(table_of(self._content(), table)), target)
 
     def to_pandas(self, table: int = 0) -> Any:
-        """Return the exact values of one table as a ``pandas.DataFrame``, or of the figures without a table.
+        """Return the exact values of one table as a ``pandas.DataFrame``, or of the figures if there is no table.
 
         Raises:
             ValueError: if there is no such table.
@@ -155,7 +155,7 @@ class Result(ABC):
     def to_latex(self, target: Target = None) -> str:
         r"""Return the tables as LaTeX (booktabs and siunitx), and write them to ``target`` if given.
 
-        Each is a ``tabular`` below a comment with its title, to put into a ``table`` of your own.
+        Each table is a ``tabular`` after a comment with its title; put it into a ``table`` environment.
         """
         return save(latex_of(self), target)
 
@@ -175,9 +175,9 @@ class Result(ABC):
 
         Args:
             target: a path, which is replaced atomically, or a stream.
-            title: heading of the page; default: the model if it is known, or else the title of the result.
-            made: the command that wrote the page, and the date, which the page shows; default: neither, so that equal
-                results have equal pages.
+            title: the heading of the page; default: the name of the model if known, else the title of the result.
+            made: the command that wrote the page, and the date, to show on the page; default: none, so that equal
+                results give equal pages.
 
         Raises:
             OSError: if the path cannot be written.
@@ -187,13 +187,13 @@ class Result(ABC):
         return save(page(self._content(), title, made=made, pictures=self._pictures()), target)
 
     def _pictures(self) -> str:
-        # HTML of pictures for the page, between its summary and its tables.
+        # The HTML of pictures, between summary and tables of the page.
         return ""
 
     def plot(self, *, theme: str = "light", target: str | PathLike[str] | None = None) -> Picture:
-        """Return the picture of this result as the rows that it shows, and write it to ``target`` if given.
+        """Return the plot of this result with its rows, and write it to ``target`` if given.
 
-        A result without a picture of its own has bars: the first amount of each row of its first table.
+        The default plot has a bar for the first amount of each row of the first table.
 
         Args:
             theme: ``light`` or ``dark``.
@@ -218,17 +218,17 @@ class Result(ABC):
         for each in answer.tables:
             if amounts_in(each.columns, each.rows):
                 return bars_of([each.title, answer.model or answer.title], each.columns, each.rows, theme)
-        # Figures of one kind can stand beside each other.
+        # Only figures of one kind are drawn together.
         kinds = {kind: [each for each in answer.figures if each.kind == kind] for kind in MEASURED}
         kind, shown = max(kinds.items(), key=lambda item: len(item[1]))
         rows = [{"title": each.title, "value": each.value} for each in shown]
         return bars_of([answer.model, answer.title], [Column("title", ""), Column("value", "", kind)], rows, theme)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the result to a file; the suffix is the format.
+        """Write the result to a file; the suffix selects the format.
 
-        Text: ``.txt``, ``.md``, ``.csv``, ``.tex``, ``.json``, ``.html``. A workbook: ``.xlsx``. A picture, as
-        :meth:`plot` draws: ``.svg``, ``.png``, ``.pdf``.
+        Text: ``.txt``, ``.md``, ``.csv``, ``.tex``, ``.json``, ``.html``. A workbook: ``.xlsx``. The picture of
+        :meth:`plot`: ``.svg``, ``.png``, ``.pdf``.
 
         Raises:
             ValueError: for another suffix.
@@ -257,16 +257,16 @@ class Result(ABC):
 
 
 def model_of(result: Result) -> str:
-    """Return the name of the model that a result is about; empty if the result does not know it."""
+    """Return the name of the model of a result; empty if unknown."""
     return result._content().model
 
 
 def latex_of(result: Result, unit: str | None = "auto", n_digits: int | None = None) -> str:
-    """Return the tables of a result as LaTeX, each below a comment with its title; its figures if it has none.
+    """Return the tables of a result as LaTeX, each after a comment with its title; the figures if there are none.
 
     Args:
         result: the result.
-        unit: the prefix of amounts; ``auto`` for one per column, as numbers with different units cannot be aligned.
+        unit: the prefix of amounts; ``auto`` for one per column, because only numbers with one unit can be aligned.
         n_digits: digits after the decimal point; default: 3.
     """
     answer = result._content()
@@ -292,13 +292,12 @@ class StaticResult(Result):
 
 
 def with_rows_and_columns(result: Result, columns: Sequence[str] | None, sort: str | None, top: int | None) -> Result:
-    """Return a result with chosen columns, and sorted and limited rows, in its tables.
+    """Return a result whose tables have only some columns, and sorted and limited rows.
 
     Args:
         result: the result.
-        columns: the columns to show; a table without any of them, and None, show all.
-        sort: the column to sort by: numbers from the largest, text alphabetically; a table without it, and None, keep
-            the order.
+        columns: the columns to show; default: all. A table without any of them shows all its columns.
+        sort: the column to sort by, numbers from the largest, text alphabetically. A table without it keeps its order.
         top: the maximum number of rows of each table, with a row ``others`` for the remaining ones; None for all.
 
     Raises:
@@ -338,20 +337,20 @@ class OfReport(Result):
     plot: Any = _of_report("plot")
 
 
-# On a screen: some of the rows of tables, and the columns that fit.
+# Output on a screen: only the rows and columns that fit.
 
 
 def write_answer(answer: Content, screen: Screen, mode: str, unit: str | None, n_digits: int | None) -> None:
     """Write the title of a result, one line per figure, its tables, and its remarks.
 
-    Tables share the lines that remain.
+    Tables share the remaining lines of the screen.
 
     Args:
         answer: the content of the result.
         screen: the stream with its size.
         mode: ``table`` or ``color``, for a terminal with colors.
         unit: the prefix of amounts, ``auto`` or ``autoaligned``.
-        n_digits: digits after the decimal point; None for as many as the answer and each table have.
+        n_digits: digits after the decimal point; None for the default of the content and of each table.
     """
     figures = figures_text(answer, unit, n_digits)
     screen.write("".join(f"{block}\n" for block in (printable(answer.title), figures) if block))
@@ -371,9 +370,9 @@ def write_answer(answer: Content, screen: Screen, mode: str, unit: str | None, n
 
 
 class Table(ReportTable, Result):
-    """A table of exact values as a result: it prints, and is written to files.
+    """A single table as a result.
 
-    The attributes are those of :class:`costcore.tables.answer.ReportTable`.
+    For its attributes, see :class:`costcore.tables.answer.ReportTable`.
     """
 
     def show(
@@ -383,12 +382,13 @@ class Table(ReportTable, Result):
         unit: str | None = "auto",
         n_digits: int | None = None,
     ) -> None:
-        """Write the table, with all of its rows; in a terminal, columns that do not fit its width are left out.
+        """Write the table with all rows; in a terminal, columns that do not fit are dropped.
 
         Args:
             ost: the stream to write to; default: standard output at the time of the call.
             mode: ``csv``, ``md``, ``table``, ``color``, ``json``, ``html``, or a mode of a plug-in.
-            unit: the prefix of amounts, or ``autoaligned``; None for exact numbers; ``auto`` for that of ``print``.
+            unit: the prefix of amounts, or ``autoaligned``; None for exact numbers; ``auto`` for the prefix of
+                ``print``.
             n_digits: digits after the decimal point; default: as many as ``print`` shows.
 
         Raises:
@@ -416,7 +416,7 @@ class Table(ReportTable, Result):
         return Content(self.title, (), [own], self.remarks)
 
 
-# Methods that write a table share their arguments.
+# The common arguments of methods that write a table.
 
 
 class WritesTable(Protocol):
@@ -455,17 +455,18 @@ def writes_table(
     by_mode: bool = False,
     has_lines: bool = False,
 ) -> Callable[[Callable[..., ReportTable]], TableOptions]:
-    """Return a decorator of a method that returns a table; the method then writes it.
+    """Return a decorator that turns a method which returns a table into a method which writes it.
 
-    The method gets ``top``, and ``columns``, ``sort`` and the options of this table if they are not None.
+    The decorated method is called with ``top``, and with ``columns``, ``sort`` and options of the table that are not
+    None.
 
     Args:
-        default: the columns that the table has by default.
+        default: the default columns of the table.
         unit: the default prefix of amounts.
         top: the default number of rows.
         elsewhere: the format of streams that are neither a terminal nor a notebook.
-        by_mode: whether the method gets the ``mode`` too, because the rows depend on it.
-        has_lines: whether boxes that are asked for have lines between their rows, too.
+        by_mode: whether the method also gets ``mode``, because the rows depend on it.
+        has_lines: whether boxes have lines between rows if the caller requested a mode.
     """
 
     def decorate(table_of: Callable[..., ReportTable]) -> TableOptions:
@@ -509,9 +510,9 @@ COLUMNS = (
 
 
 def quantities() -> Table:
-    """Return a table of the quantities of a run, built in and of plug-ins.
+    """Return a table of all quantities of a run, including those of plug-ins.
 
-    ``flops@CONVENTION`` stands for ``flops@fvcore`` and so on.
+    ``flops@CONVENTION`` is a placeholder for ``flops@fvcore`` and so on.
 
     Raises:
         CostError: if a plug-in fails, or if two quantities have the same name.
@@ -529,6 +530,6 @@ def quantities() -> Table:
 
 
 def _known_of(quantity: Quantity) -> str:
-    # A quantity with a parameter is known wherever its namesake without one is.
+    # A quantity with a parameter has values for the same items as its namesake without one.
     plain = registered().get(quantity.name.partition("@")[0], quantity)
     return "run" if plain.is_of_run_only and not (plain is quantity and quantity.at) else "calls, groups, run"

@@ -1,7 +1,7 @@
-"""Frontend for Chainer: records the functions of a run through Chainer's own hooks.
+"""Frontend for Chainer: records the functions of a run through Chainer's hooks.
 
-Importing this package does not import Chainer: ``import costcore.frontends.chainer`` must be able to run first.
-The functions for the engine are in ``estimate``.
+Importing this package does not import Chainer, because it must be importable first: it makes Chainer run on current
+libraries. The functions of the frontend protocol are in ``estimate``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy
 
 # Make Chainer 7.8.1, its last release, run on current Python, numpy and setuptools.
 #
-# ``import costcore.frontends.chainer`` before ``import chainer``. It acts once per process, and only if needed:
+# This needs ``import costcore.frontends.chainer`` before ``import chainer``. It acts once per process, only if needed:
 #
 # * ``numpy.float`` and ``numpy.sctypes``, which two modules of Chainer use, are restored with their old values: numpy
 #   1.24 and 2.0 removed them.
 # * Chainer's check of its environment imports ``numpy.distutils``, which Python 3.12 removed and newer versions of
 #   setuptools broke before, and ``pkg_resources``, which setuptools 81 removed. The check only warns of unsuitable
 #   versions of CuPy and iDeep and of a BLAS library of macOS. If either module cannot be imported, the check is
-#   skipped. The modules themselves are not replaced, so that other packages find no replacement of them.
+#   skipped. The modules themselves are not replaced, so that other packages do not import a replacement.
 
 
 NAMES: dict[str, Any] = {

@@ -1,6 +1,7 @@
 """The arrays of a run, and the arguments of its functions.
 
-Of arrays: tensors, and ids of values, memory and parameters; also the stack, and names of functions.
+The module converts arrays to tensors, assigns ids of values, memory and parameters, inspects the Python stack, and
+names functions.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ Bounds: TypeAlias = "tuple[int, int]"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reshaped:
-    """An array with the shape it has as an operand of the canonical operator."""
+    """An array, reshaped as an operand of the canonical operator."""
 
     array: Any
     shape: tuple[int, ...]
 
 
 def array_of(value: Any) -> Any:
-    """Return the array in a :class:`Reshaped` or a ``chainer.Variable``; any other value as it is."""
+    """Unwrap a :class:`Reshaped` or a ``chainer.Variable``; return any other value unchanged."""
     if isinstance(value, Reshaped):
         return value.array
     return value.array if isinstance(value, chainer.Variable) else value
 
 
 def is_array(value: object) -> bool:
-    """Return True if ``value`` is an array of one of the libraries that Chainer computes with."""
+    """Return True if ``value`` is an array of a library that Chainer supports."""
     return isinstance(value, chainer.get_array_types())
 
 
@@ -57,7 +58,7 @@ def tensor(value: Any, role: Role) -> Tensor | None:
 
 
 class _ByIdentity(Generic[V]):
-    """Maps objects to values while the objects live; a new object at the address of an old one is a new key."""
+    """Maps objects to values while the objects live. A new object at a reused address is a new key."""
 
     def __init__(self) -> None:
         self._entries: dict[int, tuple[weakref.ref[Any], V]] = {}
@@ -67,7 +68,7 @@ class _ByIdentity(Generic[V]):
         return entry[1] if entry is not None and entry[0]() is key else None
 
     def get_or_create(self, key: Any, create: Callable[[], V]) -> V:
-        """Return the value of ``key``, created at first use; a key without weak references (a number) keeps none."""
+        """Return the value of ``key``, created at first use; not stored if the key has no weak references."""
         value = self.get(key)
         if value is None:
             value = create()
@@ -103,7 +104,7 @@ class ArrayIds:
         return self._operands.get_or_create(array_of(value), self._recorder.new_id)
 
     def result(self, value: Any) -> int:
-        """Return the id of a value, and note that this run computed it."""
+        """Return the id of a value, and mark it as computed by this run."""
         self._results.get_or_create(array_of(value), bool)
         return self.operand(value)
 
@@ -116,7 +117,7 @@ class ArrayIds:
         return self._storages.get_or_create(owner(array_of(value)), self._recorder.new_id)
 
     def add_parameter(self, array: Any) -> None:
-        """Note that ``array`` is a learned parameter."""
+        """Mark ``array`` as a learned parameter."""
         of_memory = self._parameters.get_or_create(owner(array), dict)
         of_memory.setdefault(bounds(array), _Parameter(prod(array.shape)))
 
@@ -159,7 +160,7 @@ def bounds(array: Any) -> Bounds:
     return start + low, start + high + array.itemsize
 
 
-# The Python stack: it shows the running code even after an exception.
+# The Python stack, which shows the running code even after an exception.
 
 
 BACKWARD_LOOPS = (_backprop._backprop_to_all.__code__, function_node._backprop.__code__)
@@ -175,7 +176,7 @@ def frames() -> Iterator[FrameType]:
 
 
 def running_function_requires_gradient() -> bool:
-    """Return whether a backward pass can follow the function that runs forward now."""
+    """Return whether a backward pass may follow for the function in its forward pass."""
     if not chainer.config.enable_backprop:
         return False
     running = next((frame for frame in frames() if frame.f_code is FunctionNode.apply.__code__), None)
@@ -183,7 +184,7 @@ def running_function_requires_gradient() -> bool:
 
 
 def current_phase() -> str:
-    """Return the running phase: ``forward``, ``backward``, or ``recompute``, a forward pass repeated in backward."""
+    """Return the current phase; ``recompute`` is a forward pass inside a backward pass."""
     if chainer.config.in_recomputing:
         return "recompute"
     return "backward" if any(frame.f_code in BACKWARD_LOOPS for frame in frames()) else "forward"
@@ -266,7 +267,7 @@ def input_at(index: int) -> Source:
 
 
 def operands(*names: str) -> Mapping[str, Source]:
-    """Feed the inputs, in order, to the operands of these names."""
+    """Map the inputs, in order, to operands of these names."""
     return {name: input_at(i) for i, name in enumerate(names)}
 
 
@@ -337,7 +338,7 @@ def axes(args: Arguments) -> tuple[int, ...]:
 
 
 def non_negative_axis(given: int | None, ndim: int) -> int | None:
-    """Count an axis from the front; None stays None."""
+    """Return the non-negative number of an axis; None stays None."""
     return None if given is None else given % max(ndim, 1)
 
 

@@ -1,7 +1,7 @@
 """Capture a Chainer run through function hooks and link hooks: calls, paths of links, memory.
 
-Hooks do not get results: the forward or backward method of every function is replaced for one call. Code that bypasses
-hooks is dealt with at the end: static graphs run as ordinary code, ChainerX arrays are rejected.
+Hooks do not get results, so the forward or backward method of every function is replaced for one call. Code that
+bypasses hooks is handled at the end of the module: static graphs run as ordinary code, ChainerX arrays are rejected.
 """
 
 from __future__ import annotations
@@ -50,25 +50,24 @@ from .arrays import (
 Arrays: TypeAlias = "Sequence[Any]"
 
 CONTAINERS = ("chainer::Forget", "onnx_chainer::WrappedFunctionNode")
-"""Functions that run a function of the user: its own calls are counted; without any, the container is a call itself."""
+"""Functions that run a function of the user. The calls inside are counted; if there are none, the container is."""
 
 
 @dataclass(slots=True)
 class _Backward:
     watch: MethodWatch
     n_functions_before: int
-    by_functions: bool = False  # other functions, calls themselves, computed the gradients; set when backward returns
+    by_functions: bool = False  # whether other recorded functions computed the gradients; set when backward returns
 
 
 class Capture(chainer.FunctionHook):
     """Records every function that runs in this thread while the context is open.
 
-    Chainer runs each function, once. In the forward pass, each function is one call. In the backward pass, the
-    functions that compute gradients are calls of phase ``backward``. A function that computes its gradients without
-    other functions, as old-style functions do, is one call ``<Name>Backward``. The functions inside ``F.forget`` are
-    counted in the forward pass and again in the backward pass (phase ``recompute``). Static graphs are run as ordinary
-    code while the context is open. Optimizers update parameters by array operations without calling hooks: the update
-    is not counted, and a note of the report states this.
+    In the forward pass, each function is one call. In the backward pass, the functions that compute gradients are calls
+    of phase ``backward``. A function that computes its gradients without other functions, as old-style functions do, is
+    one call ``<Name>Backward``. The functions inside ``F.forget`` are counted in the forward pass and again in the
+    backward pass (phase ``recompute``). Static graphs run as ordinary code while the context is open. Optimizers update
+    parameters by array operations without hooks, so the update is not counted; a note says so.
 
     Args:
         recorder: the recorder to write to.
@@ -89,7 +88,7 @@ class Capture(chainer.FunctionHook):
         self.recording = Recording(recorder)
         self._ledger = record_memory(recorder) if recorder.memory else None
         self._forward: dict[int, MethodWatch] = {}
-        self._n_functions_before: dict[int, int] = {}  # of containers that run forward now
+        self._n_functions_before: dict[int, int] = {}  # for containers in their forward pass
         self._backward: dict[int, _Backward] = {}
         self._n_functions = 0
         self._modules: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # paths of links by function
@@ -122,10 +121,10 @@ class Capture(chainer.FunctionHook):
             if self._ledger is not None:
                 self._ledger.close()
             interrupts.leave(self._number)
-            del self._active[self.name]  # it may be left in another thread
+            del self._active[self.name]  # the context may end in another thread
 
     def _is_here(self) -> bool:
-        # Not if its coroutine, or the one that started it, entered other captures of this thread instead.
+        # False if this coroutine, or the one that started it, entered other captures of this thread instead.
         entered = interrupts.entered()
         if self._number in entered:
             return True
@@ -182,7 +181,7 @@ class Capture(chainer.FunctionHook):
         passed_on = {id(array) for array in out_grad if array is not None}
         gradients = [array_of(gradient) for gradient in watch.returned or () if gradient is not None]
         computed = [array for array in gradients if array is not None and id(array) not in passed_on]
-        if computed or watch.returned is None:  # None: computed by another method, so the results are unknown
+        if computed or watch.returned is None:  # None: another method computed them, so results are unknown
             watch.returned = computed
             values = {"inputs": tuple(in_data), "gradients": tuple(out_grad)}
             module = self._modules.get(function, "")
@@ -217,7 +216,7 @@ class Capture(chainer.FunctionHook):
             self._backward_modules.pop()
 
 
-# Running links, and their paths in the model.
+# Links that are running, and their paths in the model.
 
 
 class _Running(NamedTuple):
@@ -227,14 +226,14 @@ class _Running(NamedTuple):
 
 
 class LinkHook(chainer.LinkHook):
-    """Follows the calls of links in this thread.
+    """Tracks the calls of links in this thread.
 
-    The model is the link that is called from outside of all other links. Its links keep their paths if they are called
-    on their own later, as recomputation does.
+    The model is the outermost link. Its links keep their paths if they are called on their own later, as in
+    recomputation.
 
     Args:
         on_enter: called with every link before it runs.
-        on_inputs: called with the arguments of a link that is called from outside of all other links.
+        on_inputs: called with the arguments of the outermost link.
     """
 
     name: str
@@ -279,7 +278,7 @@ class LinkHook(chainer.LinkHook):
     def running(self) -> list[_Running]:
         """Return the links that are running, outermost first.
 
-        Chainer does not call the hook for a link that raised. Its frame is not on the Python stack anymore.
+        Chainer does not call the hook after a link raised. Such a link has no frame on the Python stack.
         """
         while self._stack and not any(frame is self._stack[-1].frame for frame in frames()):
             self._stack.pop()
@@ -309,7 +308,7 @@ def dotted(path: str) -> str:
     return path.strip("/").replace("/", ".")
 
 
-# The writer: from a function and its arrays to a call of the recorder.
+# Recording: from a function and its arrays to a call of the recorder.
 
 
 class Recording:
@@ -320,7 +319,7 @@ class Recording:
 
     Attributes:
         arrays: the ids of the arrays of the run.
-        links: the hook that follows which link is running.
+        links: the hook that tracks the running links.
     """
 
     arrays: ArrayIds
@@ -334,7 +333,7 @@ class Recording:
         self._update_rules: dict[int, tuple[Any, int]] = {}  # with the number of updates before the run
 
     def start(self) -> None:
-        """Note the version of Chainer."""
+        """Record the version of Chainer."""
         self._recorder.frameworks["chainer"] = chainer.__version__
 
     def finish(self) -> None:
@@ -449,8 +448,9 @@ class Recording:
 
 # The memory ledger: when the memory of every array is allocated and freed.
 #
-# Arrays are freed by reference count: weak references to owners of memory are called then. An array is seen when a
-# function returns it, or keeps it as an attribute; arrays that live only inside a function are its workspace.
+# Arrays are freed by reference count, and then callbacks of weak references to the owners of memory run. An array is
+# known once a function returns it or keeps it as an attribute; arrays that only live inside a function are its
+# workspace.
 
 
 UPDATES = "memory: arrays that optimizers make and free while they update parameters are not seen"
@@ -474,10 +474,10 @@ class _Block:
 
 
 class ArrayLedger:
-    """The blocks of memory of one capture.
+    """The memory blocks of one capture.
 
     Args:
-        n_calls: returns how many calls were recorded so far.
+        n_calls: returns the number of calls recorded so far.
     """
 
     def __init__(self, n_calls: Callable[[], int]) -> None:
@@ -489,10 +489,10 @@ class ArrayLedger:
         self._optimizers: list[Any] = []
         self._result: RawLedger | None = None
 
-    # Memory that lives before the run
+    # Memory allocated before the run
 
     def watch(self, value: Any, name: str = "") -> bool:
-        """Register links, optimizers, variables and arrays, also in lists and dicts; return whether all were."""
+        """Register links, optimizers, variables and arrays, also in lists and dicts; return False for other values."""
         if isinstance(value, chainer.Link):
             self._watch_link(value)
         elif isinstance(value, chainer.Optimizer):
@@ -525,9 +525,9 @@ class ArrayLedger:
             self._add(owner(array), kind, 0, -1).name = name
 
     def read(self, arrays: Iterable[Any], is_backward: bool) -> None:
-        """Register operands that no function made: they lived before the run.
+        """Register operands that no function computed: they were allocated before the run.
 
-        In a backward pass, the gradient of the loss is such an operand. Chainer makes it when the pass begins.
+        In a backward pass, the gradient of the loss is another such operand: Chainer allocates it at the beginning.
         """
         for array in arrays:
             if is_backward:
@@ -569,7 +569,7 @@ class ArrayLedger:
     # The result
 
     def close(self) -> None:
-        """Keep the result only; nothing is watched any more."""
+        """Stop watching, and keep only the result."""
         self._result = self.result()
         self._watches.clear()
         self._blocks.clear()
@@ -603,9 +603,9 @@ class ArrayLedger:
 
 
 def record_memory(recorder: Recorder) -> ArrayLedger:
-    """Return a ledger, and let the recorder read the memory of the run from it.
+    """Return a ledger, and register it as the source of the recorder's memory.
 
-    If another frontend records memory too, the recorder reads from the ledger that saw memory.
+    If another frontend also records memory, the recorder uses the ledger that has blocks.
     """
     ledger = ArrayLedger(lambda: len(recorder.calls))
     other, watch_other = recorder.memory_ledger, recorder.watch_memory
@@ -641,23 +641,22 @@ _ABSENT = object()
 
 
 class MethodWatch:
-    """Replaces one method of one function object for one call, and keeps the return value.
+    """Replaces one method of a function object for one call, and keeps the return value.
 
-    Chainer calls the function once. The watch removes itself from the object before it calls the method, so that
-    several watches on one object (nested hooks), an exception in the call, and the method itself find the object
-    unchanged.
+    It removes itself from the object before it calls the method. So nested hooks, an exception in the call, and the
+    method itself find the object unchanged.
 
     Args:
         function: the function object.
         method: the name of the method, ``forward`` or ``backward``.
-        on_end: called with the watch after the call, whether it returned or raised.
-        context: a context to run the call in.
+        on_end: called with the watch after the call, also if it raised.
+        context: a context manager around the call.
 
     Attributes:
         function: the function object.
         returned: the return value of the method; None before the call, and if it raised.
-        seconds: the duration of the call by the clock of the host.
-        cpu_seconds: CPU time of the thread in the call.
+        seconds: the duration of the call.
+        cpu_seconds: the CPU time of the thread in the call.
     """
 
     seconds: float
@@ -694,7 +693,7 @@ class MethodWatch:
             self._on_end(self)
 
     def remove(self) -> None:
-        """Restore the method of the object, unless that has happened already."""
+        """Restore the method of the object, if it is still replaced."""
         if vars(self.function).get(self._method) is not self:
             return
         if self._before is _ABSENT:
@@ -734,12 +733,12 @@ _OPTION = "use_static_graph"
 
 
 class _Switch:
-    """The option of one thread.
+    """The option for static graphs in one thread.
 
     Attributes:
-        options: the options that the thread set.
-        before: the option before the first of the contexts that turn it off.
-        n_contexts: how many contexts turn it off.
+        options: the options of the thread.
+        before: the value before the first context that turns it off.
+        n_contexts: the number of open contexts that turn it off.
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
@@ -760,7 +759,7 @@ _THREAD = _Thread()
 def static_graphs_off() -> Iterator[None]:
     """Run static graphs as ordinary code in this thread.
 
-    Contexts may be left in any order, and in another thread.
+    Contexts may end in any order, and in another thread.
     """
     switch = _THREAD.switch
     if switch.n_contexts == 0:

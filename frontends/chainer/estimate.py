@@ -1,4 +1,4 @@
-"""Count a ``chainer.Link``: a copy that shares its parameters is run once."""
+"""Count a ``chainer.Link`` by running a copy that shares its parameters."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def accepts(model: object) -> bool:
 def estimate(recorder: Recorder, model: Any, inputs: Any, *, backward: bool = False) -> None:
     """Run a copy of ``model`` once and record it.
 
-    The link, its statistics and states, its uninitialized parameters and the random number generators keep their
-    values: a copy runs that shares the arrays of the parameters. ``chainer.config.train`` is the caller's.
+    The copy shares the arrays of parameters. The link, its statistics, states and uninitialized parameters, and the
+    random number generators do not change. ``chainer.config.train`` is that of the caller.
 
     Args:
         recorder: the recorder to write to.
@@ -39,7 +39,7 @@ def estimate(recorder: Recorder, model: Any, inputs: Any, *, backward: bool = Fa
         inputs: the arguments: a shape (becomes zeros of float32), a :class:`Tensor` (becomes zeros of its dtype), an
             array or a Variable. Several arguments are a tuple or list, arguments by name a dict. A list inside them is
             a list of arrays.
-        backward: whether to run the backward pass too, from gradients of one for every output.
+        backward: whether to also run the backward pass, with gradients of ones for every output.
 
     Raises:
         CostError: if the link cannot be copied or fails on these inputs, or an input is not one of the above.

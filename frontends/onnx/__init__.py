@@ -1,4 +1,4 @@
-"""The ONNX frontend: reads a model's graph, never runs it, and never looks at its weights."""
+"""The ONNX frontend: counts a model from its graph, without running it or reading its weights."""
 
 from __future__ import annotations
 

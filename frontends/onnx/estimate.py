@@ -1,4 +1,4 @@
-"""Read an ONNX model and record the calls of one pass: the entry of this frontend."""
+"""Entry of this frontend: read an ONNX model and record the calls of one pass."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from .walk.recording import ModelFunctions, Recording, fold_quantization, keep_s
 from .walk.walker import Handlers, NodeBudget, WalkConfig, Walker
 
 REWRITERS = ("onnx.quantize", "onnxruntime.transformers")
-"""Names of producers that rewrite files of others, and may drop what these mark."""
+"""Producers that rewrite the files of exporters, and may drop their metadata."""
 
 BLOCKED = "com.microsoft.nchwc"
-"""Domain of operators on blocks of channels."""
+"""The domain of operators on blocks of channels, ONNX Runtime's NCHWc layout."""
 
 BLOCKED_CONV = f"{BLOCKED}::Conv"
 """A convolution that runs on blocks of channels."""
@@ -64,29 +64,27 @@ def estimate(
     """Record the calls of one pass of ``model``.
 
     ``recorder.n_params_model`` counts the elements of stored tensors that are read as learned parameters, and of unused
-    floating-point ones, each once. It does not count tensors that are read only as state (running mean and variance,
-    initial states) or only to configure an operator (scales of a resize, scales and zero points of quantized values),
-    nor single numbers that are not read as a weight or bias.
+    floating-point tensors, each once. It does not count tensors that are only state (running mean and variance, initial
+    states) or only configure an operator (scales of a resize, scales and zero points of quantization), nor single
+    numbers that are not a weight or bias.
 
     Args:
         recorder: receives the calls.
         model: a path, bytes or a ``ModelProto``.
-        inputs: shapes (tuples) and values (arrays or lists) by input name, or in order; default: the shapes that the
-            model declares.
+        inputs: shapes (tuples) and values (arrays or lists) by input name, or in order; default: the declared shapes.
         dims: sizes of named dimensions, ``{"batch": 8}``, and of symbols that the report lists. A size may be an
-            expression of names, ``{"total": "past + new"}``, as a text or of sympy.
+            expression of names, as a string or of sympy: ``{"total": "past + new"}``.
         shapes: shapes of values inside the model that cannot be inferred, such as the output of a custom operator,
             ``{"h": ("batch", 8)}``.
-        regroup: whether nodes into which an exporter decomposed one operator are counted as that operator and listed
-            in ``recorder.regrouped``; or names of patterns, such as ``("rms_norm", "gelu")``: only these,
-            and also in hand-written form. ``PATTERNS`` in ``regroup`` lists all.
+        regroup: whether to count the nodes of a decomposed operator as this operator, and list it in
+            ``recorder.regrouped``. Names of patterns, such as ``("rms_norm", "gelu")``, select only these, and also
+            match hand-written forms. ``PATTERNS`` in ``regroup`` lists all.
         explain_regroup: whether to note why other nodes do not match these patterns; or names of some of them.
-        check_shapes: whether shapes are compared with those that ``onnx.shape_inference`` finds, in another process;
-            differences are noted.
-        max_nodes: how many nodes the model's functions, loops and branches may expand to, besides the nodes that it
-            stores; default: 100,000. More are an error.
-        keep_qdq: whether QuantizeLinear and DequantizeLinear nodes are counted one by one. By default the operators
-            between them are counted as runtimes run them, on quantized values; a note says how many.
+        check_shapes: whether to compare shapes with ``onnx.shape_inference``, in another process, and note differences.
+        max_nodes: the maximum number of nodes to which functions, loops and branches may expand, in addition to the
+            stored nodes; default: 100,000. More are an error.
+        keep_qdq: whether to count QuantizeLinear and DequantizeLinear nodes one by one. By default, the operators
+            between them are counted as quantized operators, as runtimes execute them; a note gives their number.
 
     Raises:
         CostError: if the file is not an ONNX model, or the model is invalid; the message includes file and node.
@@ -105,7 +103,7 @@ def estimate(
 
 
 def native_names(op: object) -> tuple[str, ...]:
-    """Return the full name of an operator written ``Conv``, ``onnx::Conv`` or ``com.microsoft::X``; () if unknown."""
+    """Return the full name of an operator given as ``Conv``, ``onnx::Conv`` or ``com.microsoft::X``; () if unknown."""
     if not isinstance(op, str):
         return ()
     native = native_name(op)
@@ -127,7 +125,7 @@ def _explained(regroup: bool | Collection[str], explain: bool | Collection[str])
 
 
 def _versions(proto: Any, note: Callable[[str], None]) -> dict[str, int]:
-    # A model may import a domain twice: the highest version counts.
+    # If a model imports a domain twice, the highest version counts.
     versions: dict[str, int] = {}
     for entry in proto.opset_import:
         domain = entry.domain or ONNX
@@ -143,7 +141,7 @@ def _versions(proto: Any, note: Callable[[str], None]) -> dict[str, int]:
 
 
 def _arguments(graph: Any) -> Mapping[str, Mapping[str, Any]]:
-    # Blocks of channels are a property of the whole graph.
+    # The block size of channels is a property of the whole graph.
     if BLOCKED not in map(attrgetter("domain"), graph.node):
         return {}
     from .contrib.windows import block_arguments

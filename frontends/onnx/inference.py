@@ -1,6 +1,7 @@
-"""The operators that the frontend reads, and the shapes of one node: by its shape rule, else by onnx.
+"""The supported operators, and shape inference of one node: by its shape rule, else by onnx.
 
-What remains unknown comes from the user's ``shapes``, then from the model's declarations, and last from new symbols.
+Shapes that remain unknown come from the user's ``shapes``, else from declarations in the model, else they are new
+symbols.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from .values import (
     describe_size,
 )
 
-# All operators that the frontend reads: rows and shape rules of the ONNX standard and of ONNX Runtime.
+# All supported operators: rows and shape rules of the ONNX standard and of ONNX Runtime.
 #
-# The tables of ONNX Runtime are imported for the first operator outside of the standard: most models have none.
+# The tables of ONNX Runtime are only imported for the first operator outside of the standard: most models have none.
 
 ROW_MODULES = modules_with("ROWS", f"{__package__}.operators")
 
@@ -50,7 +51,7 @@ class RowTable(Mapping[str, Sequence[Row]]):
     """Rows by full operator name; arguments have the names of the operator's schema.
 
     Args:
-        first: rows of plug-ins, which come before those of the frontend.
+        first: rows of plug-ins, which precede those of the frontend.
     """
 
     def __init__(self, first: Iterable[Row] = ()) -> None:
@@ -124,9 +125,9 @@ def operator(domain: str, op: str, version: int) -> Operator:
 
 @lru_cache(maxsize=1 << 12)
 def arguments_of_any_version(key: str) -> frozenset[str]:
-    """Return the names of the inputs and attributes that an operator has in any version.
+    """Return the names of the inputs and attributes of an operator in all versions.
 
-    The inputs of an operator without a schema are one argument, ``inputs``.
+    An operator without a schema has one argument for all its inputs, ``inputs``.
     """
     names = arguments_of_schemas(key)
     if not _is_standard(key):
@@ -147,12 +148,12 @@ RULES: Mapping[str, Rule] = {key: rule for family in RULE_MODULES for key, rule 
 
 
 Declared = Callable[[str], Any]
-"""Returns the ``TypeProto`` that the model declares for a value, by its name, or None."""
+"""A function that returns the declared ``TypeProto`` of a value by name, or None."""
 
 Fit = Callable[[Node, str, Sequence[Value | None]], None]
-"""Fills in the shapes that the user gave (``shapes=``).
+"""A function ``fit(node, prefix, outputs)`` that sets the shapes from the user (``shapes=``).
 
-Takes the node, the prefix of the names of its values, and its outputs."""
+``prefix`` precedes the names of values."""
 
 
 def infer(
@@ -160,15 +161,15 @@ def infer(
 ) -> list[Value | None]:
     """Return the outputs of a node.
 
-    They come from its shape rule, else from onnx's inference. What is unknown then comes from the user, from the
-    model's declarations, and last from new symbols.
+    They come from its shape rule, else from onnx's inference. Unknown shapes then come from the user, else from
+    declarations in the model, else they are new symbols.
 
     Args:
-        node: the node, its inputs known.
+        node: the node with known inputs.
         dims: the named dimensions.
         declared: returns the type that the model declares for a value.
-        prefix: prefix of the names of values.
-        fit: fills in the shapes that the user gave for the outputs.
+        prefix: the prefix of the names of values.
+        fit: sets the shapes of outputs that the user gave.
 
     Raises:
         CostError: if the node is invalid.
@@ -198,7 +199,7 @@ def infer(
 
 
 def _ruled(node: Node) -> Sequence[Value]:
-    # A rule that needs unknown elements cannot finish.
+    # A rule fails if it needs unknown elements.
     if node.rule is None:
         return ()
     try:
@@ -236,13 +237,13 @@ def _complete(value: Value, declared: Any, name: str, dims: Dimensions, node: No
 
 
 MOST_UNKNOWN = 1024
-"""Maximum elements of an unknown list of axes or sizes that onnx is given: onnx 1.21 creates a dimension for each."""
+"""The maximum length of an unknown list of axes or sizes for onnx, which creates a dimension for each (1.21)."""
 
 NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 
 
 def infer_by_onnx(node: Node, dims: Dimensions) -> Sequence[Value]:
-    """Return the outputs as onnx infers them from this node alone; none if it cannot."""
+    """Return the outputs that onnx infers from this node alone; empty if it fails."""
     if node.schema is None or any(a.g.node or a.graphs for a in node.proto.attribute):
         return ()
     if node.lacks_elements and any(map(_is_long_list, node.inputs)):
@@ -294,7 +295,7 @@ def _read(found: Any, symbols: Mapping[str, Dim]) -> Value:
 
 
 SECONDS, BYTES = 60, 4 << 30
-"""Limits of onnx's inference: time and memory."""
+"""Limits of onnx's inference: seconds and bytes."""
 
 CHILD = f"""
 try:
@@ -330,15 +331,15 @@ def written(kind: Any) -> str:
 
 
 def compare_with_onnx(proto: Any, values: Mapping[str, Value], note: Note) -> None:
-    """Note every value of the outermost graph for which onnx infers another shape.
+    """Note every value of the main graph for which onnx infers another shape.
 
-    Inference runs in a process of its own, in bounded time and memory, on a copy without weights and without declared
-    shapes: it is native code, which models can crash.
+    onnx runs in a subprocess with limited time and memory, because a model can crash its native code. It gets a copy of
+    the model without weights and declared shapes.
 
     Args:
         proto: the model.
         values: its values by name, as inferred here.
-        note: takes the remarks.
+        note: receives the notes.
     """
     stripped = without_weights(proto, values)
     try:

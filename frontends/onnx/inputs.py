@@ -1,6 +1,6 @@
-"""Inputs of a model: shapes and values that the user gives, and what the model declares.
+"""Inputs of a model: shapes and values from the user, checked against declarations in the model.
 
-The later sections are the user's shapes of inner values, and hints on input values that would decide sizes.
+The later sections handle shapes of inner values from the user, and hints on input values that would determine sizes.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def bind_inputs(
     Args:
         entries: the model's inputs (``ValueInfoProto``).
         given: shapes (tuples) and values (arrays or lists) by name, or in order, or just one.
-        dims: named dimensions, which given shapes bind.
-        initializers: names of initializers; one that is an input too keeps the shape it is stored with.
+        dims: the named dimensions, which are bound to given sizes.
+        initializers: the names of initializers; an input that is also an initializer keeps its stored shape.
         note: receives a note for every input with unnamed dimensions, which lists their symbols.
 
     Raises:
-        CostError: for an input that does not exist, has another rank, size or dtype, or has no shape at all; for two
-            inputs of one name.
+        CostError: for an input that does not exist, has another rank, size or dtype, or has no shape, and for two
+            inputs with one name.
     """
     entries = [entry for entry in entries if entry.name not in initializers]
     names = [entry.name for entry in entries]
@@ -203,18 +203,18 @@ def _tensor(entry: Any, given: _UserInput | None, dims: Dimensions, note: Callab
     return check_input_size(Value(tuple(sizes), dtype), where)
 
 
-# User shapes of values inside the model, if nothing else determines them
+# Shapes of inner values from the user, for values that nothing else determines
 
 
 class UserShapes:
-    """Shapes by the full name of a value, ``loop.body/h`` for the ``h`` of a loop's body.
+    """Shapes from the user by full name of a value: ``loop.body/h`` is ``h`` in the body of a loop.
 
     Args:
-        shapes: tuples of ints and names of dimensions, or :class:`costcore.Tensor` with a dtype too.
-        dims: named dimensions.
+        shapes: tuples of ints and dimension names, or :class:`costcore.Tensor` with a dtype.
+        dims: the named dimensions.
 
     Raises:
-        TypeError: if ``shapes`` has another form.
+        TypeError: if ``shapes`` has another type.
         CostError: for a shape with a negative or unnamed dimension, or with too many dimensions or elements.
     """
 
@@ -224,14 +224,14 @@ class UserShapes:
         self._used: set[str] = set()
 
     def cover(self, prefix: str, names: Iterable[str]) -> bool:
-        """Return True if one of these values has a user shape; ``prefix`` goes before their names."""
+        """Return True if one of these values has a user shape; ``prefix`` precedes their names."""
         return bool(self._values) and any(f"{prefix}{name}" in self._values for name in names)
 
     def apply(self, node: Node, prefix: str, outputs: Iterable[Value | None]) -> None:
-        """Fill in the user shapes of the outputs of a node; ``prefix`` goes before their names.
+        """Set the user shapes of the outputs of a node; ``prefix`` precedes their names.
 
         Raises:
-            CostError: if an output has another shape or dtype already; the message includes the node.
+            CostError: if an output already has another shape or dtype; the message names the node.
         """
         if not self._values:
             return
@@ -242,15 +242,16 @@ class UserShapes:
                 _fill(node, name, value, self._values[name])
 
     def check_used(self, inputs: Collection[str], unranked: Collection[str], produced: Collection[str]) -> None:
-        """Check that a node produces every name.
+        """Check that every name in ``shapes`` is the output of a node.
 
         Args:
             inputs: the inputs of the model.
             unranked: the values of unknown rank.
-            produced: the values that its nodes produce.
+            produced: all outputs of nodes.
 
         Raises:
-            CostError: if not; the message lists the values of unknown rank if there are any, else all produced values.
+            CostError: if a name is not; the message lists the values of unknown rank or, if there are none, all
+                outputs.
         """
         for name in self._values:
             if name in self._used:
@@ -277,7 +278,7 @@ def dimension_names(shapes: Mapping[str, Any] | None) -> set[str]:
     """Return the names of dimensions in user shapes.
 
     Raises:
-        TypeError: for anything but shapes by name.
+        TypeError: if ``shapes`` does not map names to shapes.
     """
     _check_types(shapes)
     dims = (shape.shape if isinstance(shape, Tensor) else shape for shape in (shapes or {}).values())
@@ -314,15 +315,15 @@ def _fill(node: Node, name: str, value: Value, given: Value) -> None:
     value.shape = given.shape
 
 
-# Hints on input values: sizes, counts and conditions that the user did not give
+# Hints on input values (sizes, counts, conditions) that the user did not give
 
 
 MOST_NUMBERS = 8
-"""The maximum length of an input that an example writes out; longer inputs are data, not sizes or factors."""
+"""The maximum length of an input in an example; longer inputs are data, not sizes or factors."""
 
 
 class InputHints:
-    """The values of a walk that depend on input values the user may still give.
+    """Tracks which values depend on input values that the user could give.
 
     Args:
         inputs: the inputs of the model by name.
@@ -332,7 +333,7 @@ class InputHints:
         self._sources: dict[Value, dict[str, str]] = {
             value: {name: _example(value)} for name, value in inputs.items() if _may_carry_numbers(value)
         }
-        """An example for each input on which a value depends."""
+        """For each value: the inputs on which it depends, with an example of each."""
 
     def __bool__(self) -> bool:
         return bool(self._sources)
@@ -350,7 +351,7 @@ class InputHints:
         return f"inputs={{{shown}}}" if shown else ""
 
     def remedy(self, *values: Value | None) -> str:
-        """Return the hint for an assumption on elements of ``values``: the argument that would make them known."""
+        """Return the hint of an assumption on elements of ``values``: the argument that would make them known."""
         argument = self.argument(*values)
         return f"; give {argument}" if argument else ""
 
@@ -359,7 +360,7 @@ class InputHints:
 
 
 def _may_carry_numbers(value: Value) -> bool:
-    # Sizes, places, factors and conditions are short vectors or scalars.
+    # Sizes, positions, factors and conditions are short vectors or scalars.
     if value.data is not None or value.shape is None or len(value.shape) > 1 or 0 in value.shape:
         return False
     is_short = all(isinstance(d, int) and d <= MOST_NUMBERS for d in value.shape)

@@ -1,7 +1,7 @@
-"""One node of a graph, with inputs and attributes by the names of the operator's schema, in any opset version.
+"""A node of a graph, with inputs and attributes by the names in the operator's schema, for all opset versions.
 
-Below are scopes of graphs, the topological sort of their nodes, the module tree rebuilt from names and metadata, and
-the declaration of an operator that ONNX Runtime adds to the standard.
+Then follow the scopes of graphs, the topological sort of nodes, the module tree rebuilt from names and metadata, and
+the declaration of ONNX Runtime operators.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .schema import Constraints, Signature, attribute_value, type_name, types_of
 from .values import DIMENSION_LIMIT, MOST_FOLDED, Container, StoredTensor, Undetermined, Value, fold_elements
 
 NODE = "@node"
-"""Key of a node's arguments whose value is the node itself."""
+"""The key of the node itself among its arguments."""
 
 F = TypeVar("F")
 
@@ -37,8 +37,8 @@ class Inferred:
 
     Attributes:
         outputs: the outputs, as many as the operator can have.
-        facts: data for rows besides the outputs, of a class that the rule's module defines; None without any.
-        stored: tensors that the node holds, as ``Constant`` does.
+        facts: further data for rows, of a class in the module of the rule; None if there is none.
+        stored: tensors stored in the node, such as that of ``Constant``.
     """
 
     outputs: Sequence[Value]
@@ -50,22 +50,22 @@ NOTHING = Inferred(())
 
 
 class Node:
-    """One node, with its inputs and attributes as they are; :func:`bind` checks them.
+    """One node, with unchecked inputs and attributes; :func:`bind` checks them.
 
     Attributes:
         proto: the ``NodeProto``.
         op: operator type, ``Conv``.
         key: full name, ``ai.onnx::Conv``.
-        rule: its shape rule; None if it has none.
-        version: version of the operator's schema; 0 if the operator is unknown.
+        rule: its shape rule; None if there is none.
+        version: the version of the operator's schema; 0 if the operator is unknown.
         schema: its ``OpSchema`` in the onnx package; None if it has none.
-        inputs: its inputs by position; None for an omitted one.
+        inputs: its inputs by position; None for an omitted input.
         args: inputs and attributes by the schema's names, and the node itself as ``NODE``.
-        outputs: its outputs by position, once they are inferred; None for an omitted one.
-        assumed: assumptions behind its outputs.
-        noted: a contradiction in the node, as text that follows its name; the node is counted nevertheless.
+        outputs: its outputs by position after inference; None for an omitted output.
+        assumed: assumptions about its outputs.
+        noted: a contradiction in the node, as text that follows its name; the node is still counted.
         makes_tensors: whether its outputs are tensors, not sequences, maps or optionals.
-        inferred: the result of its shape rule, if that has facts or stored tensors.
+        inferred: the result of its shape rule, if it has facts or stored tensors.
         reads_elements: whether its shape rule read elements of its inputs.
         lacks_elements: whether its shape rule read elements that are unknown.
     """
@@ -108,13 +108,13 @@ class Node:
 
     @property
     def label(self) -> str:
-        """The node's name in messages."""
+        """The name of the node in errors."""
         return describe(self.proto)
 
     def get(self, *names: str) -> Any:
-        """Return the argument under the first of these names that is given; None if none is.
+        """Return the argument under the first of these names that the node has; None if it has none of them.
 
-        Several names are for arguments that have another name in another opset version.
+        Several names are for arguments whose name differs between opset versions.
         """
         return next((value for name in names if (value := self.args.get(name)) is not None), None)
 
@@ -156,10 +156,10 @@ class Node:
         return (value,) if isinstance(value, (int, float)) else value
 
     def partial_numbers(self, *names: str) -> tuple[Any, ...] | None:
-        """Return numbers as :meth:`numbers` does, with None for the unknown elements of an input.
+        """Return numbers like :meth:`numbers`, with None for unknown elements of an input.
 
         Raises:
-            Undetermined: if no element is known, or their number is not.
+            Undetermined: if all elements or their number are unknown.
         """
         value = self.get(*names)
         if not isinstance(value, Value) or value.partial is None:
@@ -204,11 +204,11 @@ class Node:
         """Return an output of this node.
 
         Args:
-            shape: its dimensions, None for a data-dependent one; or None if the rank is data-dependent.
+            shape: its dimensions, None for a data-dependent dimension; None instead if the rank is data-dependent.
             dtype: its dtype.
-            fold: the function that computes the elements of the output from arrays of the inputs' elements. With it, a
-                small output of constant inputs is a constant.
-            count: number of leading inputs that the elements are computed from; None for all.
+            fold: computes the elements of the output from arrays of the inputs' elements, to fold a small output of
+                constant inputs into a constant.
+            count: the number of leading inputs for ``fold``; None for all.
         """
         dims: Any = tuple(shape) if shape is not None else None
         result = Value(dims, dtype)  # shape inference replaces None among the dimensions before others read them
@@ -226,7 +226,7 @@ class Node:
         return result
 
     def _partly_folded(self, fold: Callable[..., Any], given: Sequence[Value], dims: tuple[int, ...]) -> Any:
-        # None: no element is known
+        # Returns None if no element is known.
         arrays = [value.data if value.partial is None else value.partial for value in given]
         if self.op in _JOINING and any(array is not None for array in arrays):
             for i, value in enumerate(given):
@@ -234,7 +234,7 @@ class Node:
                     # The output has at least as many elements. A symbolic axis has length 1 here, which broadcasts.
                     arrays[i] = np.full([size if isinstance(size, int) else 1 for size in value.known_shape], None)
         elif self.op not in _MIXING and any(value.data is None for value in given[1:]):
-            # The other inputs of these operators are indices, sizes or positions, which must be known.
+            # All other inputs of these operators are indices, sizes or positions, which must be known.
             return None
         if any(array is None for array in arrays):
             return None
@@ -243,14 +243,14 @@ class Node:
         return None if found is None or all(element is None for element in found.flat) else found
 
     def _sized_by_shapes(self) -> bool:
-        # Its size depends on shapes of this run, so it is not a constant.
+        # Whether the size depends on shapes of this run, so that the result is not a constant.
         first = _SIZED_BY.get(self.op)
         return first is not None and any(value is not None and value.follows_shapes for value in self.inputs[first:])
 
     def reshaped(self, x: Value, shape: Sequence[Dim | None]) -> Value:
         """Return an output with the elements of the input ``x`` in another shape.
 
-        If ``x`` is an initializer, the output stands for the same stored tensor.
+        If ``x`` is an initializer, the output is the same stored tensor.
         """
         result = self.result(shape, x.dtype, lambda data, *_: data)
         if x.stored is not None:
@@ -258,10 +258,10 @@ class Node:
         return result
 
     def facts(self, kind: type[F]) -> F:
-        """Return the facts of that class, which the shape rule found.
+        """Return the facts of that class from the shape rule.
 
         Raises:
-            Undetermined: if the rule could not finish, because an attribute or a dimension follows from data.
+            Undetermined: if the rule failed, because an attribute or a dimension depends on data.
         """
         found = self.inferred.facts
         if not isinstance(found, kind):
@@ -274,7 +274,7 @@ class Node:
 
 
 Rule: TypeAlias = "Callable[[Node], Sequence[Value] | Inferred]"
-"""Returns the outputs of a node, as many as the operator can have, with facts if there are any.
+"""A function that returns all possible outputs of a node, with facts if there are any.
 
 Raises ``CostError`` if the node is invalid, and ``Undetermined`` if a deciding attribute or element is unknown."""
 
@@ -299,7 +299,7 @@ def bind(proto: Any, operator: Operator, inputs: list[Value | None], attributes:
     """Return a node (``NodeProto``) with its inputs and attributes.
 
     Raises:
-        CostError: if one that the operator needs is missing, or has a type or a value that it does not support.
+        CostError: if a required one is missing, or has an unsupported type or value.
     """
     node, signature = Node(proto, operator, inputs, attributes), operator.signature
     if signature is not None:
@@ -319,7 +319,7 @@ def bind(proto: Any, operator: Operator, inputs: list[Value | None], attributes:
 
 
 def _check_type(node: Node, attribute: Any, expected: int | None) -> None:
-    # If this version of the operator lacks the attribute, accept the types that it has in any other version.
+    # If this version of the operator lacks the attribute, accept its types in all other versions.
     types = {expected} if expected is not None else None
     if types is None and node.schema is not None:
         types = types_of_any_version(node.key).get(attribute.name)
@@ -331,23 +331,23 @@ def _check_type(node: Node, attribute: Any, expected: int | None) -> None:
 
 
 MOST_PARTIAL = 64
-"""The maximum number of elements of a partially known tensor, of one or two axes."""
+"""The maximum number of elements of a partially known tensor."""
 
 _JOINING = frozenset(("Concat", "Where"))
-"""Operators whose output may be partially known if an input is unknown."""
+"""Operators whose output may be partially known even if an input is unknown."""
 
 _MIXING = frozenset(("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Equal", *_JOINING))
-"""Operators that accept unknown elements in any input; others only in their first."""
+"""Operators that accept unknown elements in any input; others accept them only in the first."""
 
 _SIZED_BY = {
     **dict.fromkeys(("ConstantOfShape", "Range", "EyeLike"), 0),
     **dict.fromkeys(("Expand", "OneHot", "Pad", "Slice", "Split", "Tile", "Resize", "Upsample", "TopK"), 1),
 }
-"""Position of the first input whose elements give the size of the output."""
+"""The position of the first input that determines the size of the output by its elements."""
 
 
 def describe(proto: Any) -> str:
-    """Return the name of a node in messages."""
+    """Return the name of a node in errors."""
     if proto.name:
         return f"node {proto.name!r} ({proto.op_type})"
     output = next((name for name in proto.output if name), "")
@@ -400,15 +400,15 @@ def check_size(value: Value, node: Node) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GraphContext(Place):
-    """The surroundings of a walked graph, besides the place where it runs.
+    """The context of a graph: its :class:`Place`, names, modules and the function call around it.
 
     Attributes:
-        opsets: version of each domain.
-        module: path of the modules around the graph.
-        prefix: prefix of the full names of its values, ``loop.body/``; fresh symbols are named after these.
-        call_attributes: attributes of the function call, inside a function.
-        expanding: full names of the functions that are being expanded.
-        source: the part of the file that holds the graph: equal for all calls of a function.
+        opsets: the version of each domain.
+        module: the path of the module around the graph.
+        prefix: the prefix of the full names of its values, ``loop.body/``; new symbols are named after these.
+        call_attributes: the attributes of the function call, inside a function.
+        expanding: the full names of functions that are being expanded.
+        source: the part of the file with the graph, equal for all calls of a function.
     """
 
     opsets: Mapping[str, int] = field(default_factory=dict)
@@ -421,8 +421,8 @@ class GraphContext(Place):
     def attributes_of(self, node: Any) -> dict[str, Any]:
         """Return the attributes of a node (``NodeProto``) by name.
 
-        Inside a function they may refer to attributes of the function call; such an attribute is absent if the call
-        omits it.
+        Inside a function, they may refer to attributes of the function call; if the call omits such an attribute, it is
+        absent.
         """
         return {
             a.name: self.call_attributes[a.ref_attr_name] if a.ref_attr_name else a
@@ -457,7 +457,7 @@ class Scope:
         self.absent: frozenset[str] = frozenset()
 
     def find(self, name: str) -> Value | None:
-        """Return the value of that name, the innermost first; None also for a function input that the call omits."""
+        """Return the innermost value with a name; None if there is none, or for an omitted function input."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.values:
@@ -468,7 +468,7 @@ class Scope:
         return None
 
     def defines(self, name: str) -> bool:
-        """Return True if the name exists, also for a function input that the call omits."""
+        """Return True if the name exists, even as a function input that the call omits."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.values or name in scope.absent:
@@ -512,14 +512,14 @@ def topological_sort(
     is_defined: Callable[[str], bool],
     note: Callable[[str], None],
 ) -> Sequence[Any]:
-    """Return ``nodes`` ordered so that each comes after the nodes it reads from.
+    """Return nodes in topological order.
 
     Args:
         nodes: the nodes of one graph.
         outputs: the outputs of the graph.
         own: the inputs and initializers of the graph.
-        is_defined: whether a name is defined outside these nodes.
-        note: receives a note if they had to be sorted, and one that lists nodes whose outputs are unused.
+        is_defined: returns whether a name is defined outside of these nodes.
+        note: receives a note if the nodes had to be sorted, and a list of nodes with unused outputs.
 
     Raises:
         CostError: for a duplicate name, a name that is not defined, or a cycle; the message includes the nodes.
@@ -565,7 +565,7 @@ def topological_sort(
 
 
 def joined(items: Sequence[str], maximum: int = 10) -> str:
-    """Return items separated by commas, shortened to ``maximum`` of them."""
+    """Join at most ``maximum`` items by commas."""
     return ", ".join([*items[:maximum], *([f"and {len(items) - maximum} more"] if len(items) > maximum else [])])
 
 
@@ -575,10 +575,10 @@ def joined(items: Sequence[str], maximum: int = 10) -> str:
 DEQUANTIZE = "DequantizeLinear"
 
 QUANTIZED_PRODUCTS = ("QLinearConv", "QLinearMatMul", "QGemm")
-"""Operators that a quantizer writes without the metadata of the float operators that they replace."""
+"""Operators that a quantizer writes without copying the metadata of the float operator."""
 
 SETTINGS = ("_scale", "_zero_point")
-"""Suffixes that quantizers append to the name of a weight or an activation to name its scale and its zero point."""
+"""Suffixes with which quantizers name the scale and zero point of a tensor."""
 
 _FUSED = re.compile(r"\w+Fusion_(?P<operand>W|[A-Z]\w*?B)_")
 """The prefixes of ONNX Runtime for the names of tensors that it fused: ``ConvBnFusion_W_conv1.weight``,
@@ -588,7 +588,7 @@ _REPEATED = re.compile(r"(/.+)_\d+$")
 
 
 class Modules(ModuleTree[StoredTensor]):
-    """The modules of one model. Nodes are added in the order they run in."""
+    """The modules of one model. Nodes are added in execution order."""
 
     def __init__(self) -> None:
         super().__init__(_owner)
@@ -626,7 +626,7 @@ class Modules(ModuleTree[StoredTensor]):
         return path
 
     def of_call(self, node: Any, outer: str) -> str:
-        """Return the path of a call of a model function; without metadata the function counts as a module."""
+        """Return the module path of a call of a model function; without metadata, the function is a module."""
         if node.metadata_props and scopes(node) is not None:
             return self.around(node, outer)
         path = ".".join(filter(None, (outer, (node.name or node.op_type).strip("/").replace("/", "."))))
@@ -634,7 +634,7 @@ class Modules(ModuleTree[StoredTensor]):
         return path
 
     def _of_name(self, name: str, read: Iterable[StoredTensor]) -> str:
-        # PyTorch names nodes by their modules: ``/layer1/layer1.0/conv1/Conv``.
+        # PyTorch names nodes after their modules: ``/layer1/layer1.0/conv1/Conv``.
         scope = name.rpartition("/")[0]
         path = self._by_scope.get(scope)
         if path is None:
@@ -642,7 +642,7 @@ class Modules(ModuleTree[StoredTensor]):
         return path
 
     def _of_scope(self, scope: str, read: Iterable[StoredTensor]) -> str:
-        # The TorchScript exporter writes ``act_1`` if the module ``act`` runs again.
+        # The TorchScript exporter writes ``act_1`` for the second run of the module ``act``.
         again = _REPEATED.match(scope)
         before = self._by_scope.get(again[1]) if again else None
         weights = (stored for stored in read if "param" in stored.uses)
@@ -661,7 +661,7 @@ def _owner_in(name: str) -> str:
     if name.endswith(SETTINGS):
         return ""
     fused = _FUSED.match(name)
-    if fused:  # a bias that ONNX Runtime made of another node belongs to the convolution that reads the bias
+    if fused:  # a fused bias comes from another node, but belongs to the convolution that reads it
         name = name[fused.end() :] if fused["operand"] == "W" else ""
     owner = name.rpartition(".")[0]
     return "" if "/" in name or ":" in name or not all(owner.split(".")) else owner
@@ -678,7 +678,7 @@ def _path(scope: str) -> str:
     return ".".join(parts)
 
 
-# Declaration of an operator that ONNX Runtime adds to the standard.
+# Declaration of ONNX Runtime operators.
 
 MICROSOFT = "com.microsoft"
 NCHWC = "com.microsoft.nchwc"
@@ -691,10 +691,10 @@ EXTENSIONS = ("ai.onnx.contrib", "com.microsoft.extensions")
 """Domains of the operators of onnxruntime-extensions."""
 
 QONNX = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general", "finn")
-"""Domains of QONNX: its own, that of older exports of Brevitas, and those of older versions of FINN."""
+"""Domains of QONNX, including those of older releases of Brevitas and FINN."""
 
 NEWEST = 99
-"""Version of these operators: rules and rows shared with the standard treat them as its newest version."""
+"""The version of these operators: rules and rows shared with the standard take it as the newest version."""
 
 
 @dataclass(frozen=True)
@@ -709,9 +709,9 @@ class OperatorSpec:
         required: number of leading inputs that must be given.
         attributes: names of the attributes that hold one integer.
         constraints: values and ranks that the operator supports.
-        infer: shape rule; None if the operator holds graphs, which the walk counts.
-        rows: rows made by :func:`row`. An operand whose source is an input that the operator does not have is dropped,
-            so that operators can share a row.
+        infer: its shape rule; None if the operator has subgraphs, which the walk counts.
+        rows: its rows, from :func:`row`. Operands from inputs that the operator lacks are dropped, so that operators
+            can share a row.
         domain: the operator's domain.
     """
 
@@ -731,14 +731,14 @@ class OperatorSpec:
 
     @property
     def signature(self) -> Signature:
-        """The signature that a schema of this operator would have."""
+        """The signature of this operator, like that of a schema."""
         names = tuple((name.removeprefix("*"), name.startswith("*")) for name in self.inputs.split())
         types = dict.fromkeys(self.attributes.split(), int(AttributeProto.INT))
         return Signature(NEWEST, names, {}, None, types, least=self.required)
 
     @property
     def own_rows(self) -> Iterator[Row]:
-        """Rows with the operator's name, without operands that the operator does not have."""
+        """Yield its rows with its name, and without operands that it lacks."""
         names = {name for name, _ in self.signature.inputs}
         for shared in self.rows:
             operands = {k: v for k, v in shared.inputs.items() if not isinstance(v, str) or v in names}

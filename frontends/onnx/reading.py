@@ -1,7 +1,7 @@
-"""Reading of a file into a ``ModelProto`` without weights, and its stored tensors.
+"""Read a file into a ``ModelProto`` without weights, and read its initializers.
 
-Weights are dropped on the protobuf wire, before anything is parsed. Metadata of exporters distinguishes parameters from
-constants, and assigns nodes to modules.
+Weights are removed from the serialized protobuf before it is parsed. Metadata of exporters distinguishes parameters
+from constants, and assigns nodes to modules.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .values import FLOATS, Value, stored_value
 
 
 def read_model(source: Any) -> tuple[Any, str]:
-    """Return the model and its name in messages. Opens no file that the model refers to.
+    """Return the model and its name for errors. External data files are not opened.
 
     Raises:
         CostError: if the file cannot be read, or is not an ONNX model.
@@ -104,11 +104,11 @@ def _checked(model: Any, name: str, found: str = "") -> Any:
     return model
 
 
-# Weights dropped without parsing them, by a walk over the protobuf wire format
+# Removal of weights, by a walk over the protobuf wire format
 
 
 SMALL = 32 * 1024
-"""The maximum bytes of messages that are copied unchanged: 1024 elements of the widest dtype and their names."""
+"""The maximum bytes of a message that is copied unchanged, enough for 1024 elements of any dtype."""
 
 PAYLOAD = frozenset(
     TensorProto.DESCRIPTOR.fields_by_name[name].number
@@ -117,16 +117,16 @@ PAYLOAD = frozenset(
         *("external_data", "doc_string"),
     )
 )
-"""Fields of a tensor with its elements, or their location in another file."""
+"""The fields of a tensor for its elements, or for their location in another file."""
 
 DEEPEST = 100
-"""The maximum nesting of messages; deeper ones are copied, and the parser rejects them."""
+"""The maximum nesting of messages; deeper messages are copied unchanged, and the parser rejects them."""
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
 class Buffer(Protocol):
-    """Bytes, or a file that is read piece by piece."""
+    """Bytes, or a file that is read in pieces."""
 
     def __getitem__(self, where: Any, /) -> Any: ...
 
@@ -134,7 +134,7 @@ class Buffer(Protocol):
 
 
 def without_weights(buffer: Buffer) -> bytes:
-    """Return a serialized ``ModelProto`` without the elements of its large tensors; reads little more than the graph.
+    """Return a serialized ``ModelProto`` without the elements of large tensors. Little more than the graph is read.
 
     Raises:
         ValueError: if the bytes are not a protobuf message, or end inside one.
@@ -199,34 +199,34 @@ def _as_varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-# Initializers: values, roles by the exporter's metadata, stored sizes
+# Initializers: values, roles from exporter metadata, stored sizes
 
 
 INPUT_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
-"""Metadata key under which PyTorch's exporter marks a tensor as a parameter or a buffer of a module."""
+"""The metadata key with which PyTorch's exporter marks a tensor as parameter or buffer."""
 
 FOLDED_FROM = "pkg.onnxscript.optimizer.folded_from"
-"""Metadata key under which PyTorch's exporter lists the names of all values from which it computed a constant."""
+"""The metadata key for the names of all values from which PyTorch's exporter computed a constant."""
 
 SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
-"""Metadata key, of a graph, under which PyTorch's exporter lists the inputs of the program, parameters included."""
+"""The metadata key of a graph for the inputs of the exported program, including parameters."""
 
 _STORED_INPUT = r"(?m)(?:^\w+: ([A-Z_]+) |<InputKind\.([A-Z_]+): \d+>, arg=\w+\([^)\n]*\), )target='([^'\n]*)'"
-"""An input of the program that has a name in the module, in a list or in the text of a Python object.
+"""An input of the program with a name in the module, in a list or in the repr of a Python object.
 
-Compiled when a file has one, as :data:`OLDER_NAME` is.
+Like :data:`OLDER_NAME`, it is compiled on first use.
 """
 
 _QUOTED = re.compile(r"'([^']*)'")
 
 PARAMETER_NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
-"""The name of a tensor of a module, ``head.0.weight``; exporters do not name computed constants like this."""
+"""A name of a module tensor, ``head.0.weight``; exporters name computed constants differently."""
 
 QUANTIZED = "_quantized"
-"""The suffix of ONNX Runtime's quantizer for the names of quantized tensors."""
+"""The suffix of quantized tensors from ONNX Runtime's quantizer."""
 
 OLDER_NAME = r"\d+|.*(/|::).*"
-"""The names that the older exporter of PyTorch gives to nodes and computed values, ``/head/Mul`` or ``123``."""
+"""Names of nodes and computed values from PyTorch's older exporter, ``/head/Mul`` or ``123``."""
 
 
 def read_initializers(
@@ -236,15 +236,15 @@ def read_initializers(
     configuring: Mapping[str, bool] = MappingProxyType({}),
     is_rewritten: bool = False,
 ) -> Iterator[tuple[str, Value]]:
-    """Yield the initializers of a graph by name, sparse ones under their dense shape.
+    """Yield the initializers of a graph by name; sparse initializers have their dense shape.
 
     Args:
         graph: the ``GraphProto``.
         note: receives a note if the stored bytes do not fit the shape.
         has_parameter_names: whether the exporter keeps the names of parameters.
-        configuring: names of tensors that only configure operators, unless the exporter marks them as learned; True for
-            those that a module may have learned nevertheless.
-        is_rewritten: whether a tool that drops marks of exporters wrote the file.
+        configuring: tensors that only configure operators, unless the exporter marks them as learned; True if a module
+            may still have learned the tensor.
+        is_rewritten: whether the file was written by a tool that drops exporter metadata.
 
     Raises:
         CostError: for a duplicate name, a negative dimension or an unknown dtype.
@@ -284,11 +284,11 @@ def read_initializers(
 
 
 IN_PROGRAM = ("BUFFER", "CONSTANT_TENSOR")
-"""Kinds of tensors that PyTorch reads from memory, also those of one element."""
+"""Kinds of tensors that PyTorch reads from memory, even with one element."""
 
 
 class _Folded(NamedTuple):
-    # A constant that the exporter computed from one parameter alone is that parameter in another layout.
+    # A constant computed from a single parameter is this parameter in another layout.
     parameters: tuple[str, ...]
     is_one_parameter: bool
 
@@ -300,7 +300,7 @@ def _kinds_by_signature(graph: Any) -> dict[str, str]:
 
 
 def _folded(graph: Any, parameters: Collection[str]) -> dict[str, _Folded]:
-    # Without the parameters of the program, the names of sources are useless.
+    # The names of sources are only useful if the parameters of the program are known.
     if not parameters:
         return {}
     folded = {
@@ -314,9 +314,9 @@ def _folded(graph: Any, parameters: Collection[str]) -> dict[str, _Folded]:
 
 
 def _parameter_names(graph: Any) -> Callable[[str], bool]:
-    # The older exporter of PyTorch gives nodes and computed values names that no tensor of a module has,
-    # ``/head/Mul_output_0``. The newer one gives values names without dots, ``val_67``, so without its marks only a
-    # name with a dot proves a parameter.
+    # PyTorch's older exporter gives computed values names that no module tensor has, ``/head/Mul_output_0``. The newer
+    # exporter gives them names without dots, ``val_67``. So without metadata, only a name with a dot proves a
+    # parameter.
     outputs = {entry.name for entry in graph.output}
     names = (name for node in graph.node for name in (node.name, *node.output) if name not in outputs)
     is_older = any(map(re.compile(OLDER_NAME).fullmatch, names))
@@ -340,7 +340,7 @@ def _check(tensor: Any, value: Value, note: Callable[[str], None]) -> None:
     bits = BITS[value.dtype]
     needed = -(-value.size * bits // 8)
     if not bits or (needed > SMALL and tensor.data_location != TensorProto.EXTERNAL):
-        return  # without_weights dropped raw_data of larger tensors, and an access to raw_data copies it
+        return  # raw_data of larger tensors is gone, and each access would copy it
     if tensor.data_location == TensorProto.EXTERNAL:
         length = next((entry.value for entry in tensor.external_data if entry.key == "length"), str(needed))
         if length != str(needed):
@@ -349,20 +349,20 @@ def _check(tensor: Any, value: Value, note: Callable[[str], None]) -> None:
         note(f"initializer {tensor.name!r} needs {needed} bytes, but the model holds {len(tensor.raw_data)} of it")
 
 
-# Metadata of PyTorch's exporters in nodes: modules, operations, source lines
+# Node metadata of PyTorch's exporters: modules, operations, source lines
 
 
 SCOPES = "pkg.torch.onnx.name_scopes"
-"""Key of the modules around a node, outermost first, and the node last."""
+"""The key for the modules around a node, outermost first; the last entry is the node."""
 
 CLASSES, OPERATION = "pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.fx_node"
-"""Keys of the classes of these modules, and of the operation of the user's program that a node was written for."""
+"""The keys for the classes of these modules, and for the operation of the user's program."""
 
 TRACE = "pkg.torch.onnx.stack_trace"
-"""Key of the source lines that called the operation, the innermost last."""
+"""The key for the source lines that called the operation, innermost last."""
 
 REWRITE_RULES = "pkg.onnxscript.rewriter.rule_name"
-"""Key of the rewrite rules that produced a node."""
+"""The key for the rewrite rules that produced a node."""
 
 NOWHERE = "_empty_nn_module_stack_from_metadata_hook"
 """The module that PyTorch reports for operations outside all modules."""
@@ -371,7 +371,7 @@ _QUOTED_EITHER_WAY = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
 def scopes(node: Any) -> list[str] | None:
-    """Return the paths of the modules around a node, the outermost (the model, ``""``) first; None without metadata."""
+    """Return the paths of the modules around a node, beginning with the model (``""``); None without metadata."""
     return _listed(node, SCOPES)
 
 
@@ -394,12 +394,12 @@ def has_folded_norm(node: Any) -> bool:
 
 
 def origin(node: Any) -> str:
-    """Return the operation of the user's program that a node was written for; ``""`` without metadata."""
+    """Return the operation of the user's program that was exported to a node; empty without metadata."""
     return next((str(entry.value) for entry in node.metadata_props if entry.key == OPERATION), "")
 
 
 def source_line(node: Any) -> str:
-    """Return the source line that called the operation a node was written for; ``""`` without metadata."""
+    """Return the source line that called the operation of a node; empty without metadata."""
     return next(reversed(_trace(node).splitlines()), "")
 
 

@@ -1,4 +1,4 @@
-"""Signatures of operators from onnx's schemas, in any version, and constraints beyond them."""
+"""Signatures of operators from onnx's schemas, in all versions, and further constraints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from costcore.numbers import is_symbolic
 
 from .values import Shape, Value
 
-# Signatures, in the version that a model uses
+# Signatures, by opset version
 
 
 ONNX = "ai.onnx"
@@ -57,7 +57,7 @@ class Signature(NamedTuple):
 def schema_signature(domain: str, op: str, version: int) -> Signature | None:
     """Return the signature of an operator in the given version of its domain; None if onnx has no schema of it.
 
-    An operator from a later version than the model states has its newest schema.
+    An operator that is newer than this version has its newest schema.
     """
     if domain == ONNX and (known := stored_signatures(op)):
         return next((each for each in known if each.since <= version), known[0])
@@ -66,7 +66,7 @@ def schema_signature(domain: str, op: str, version: int) -> Signature | None:
 
 
 def signature_of(schema: Any) -> Signature:
-    """Return the signature that a schema of onnx states."""
+    """Return the signature of an onnx schema."""
     single, variadic = defs.OpSchema.FormalParameterOption.Single, defs.OpSchema.FormalParameterOption.Variadic
     return Signature(
         schema.since_version,
@@ -81,15 +81,16 @@ def signature_of(schema: Any) -> Signature:
     )
 
 
-# The first look-up of a schema registers all of onnx, which takes as long as reading a small model: the signatures of
-# the default domain are stored, too. ``python tools/make_onnx_signatures.py`` writes them; others of another onnx.
+# The first look-up of a schema registers all schemas of onnx, which takes as long as reading a small model. So the
+# signatures of the default domain are also stored in a file, written by ``python tools/make_onnx_signatures.py``. It is
+# only used if its onnx release is installed.
 
 STORED = Path(__file__).with_name("signatures.txt")
-"""The release of onnx, and a line per operator: its name, and as JSON its signatures, the newest first."""
+"""The release of onnx, and a line per operator: its name, and its signatures as JSON, newest first."""
 
 
 class LazySchema:
-    """A schema of onnx that is looked up when something of it is read."""
+    """An onnx schema that is looked up when an attribute is read."""
 
     __slots__ = ("_name", "_version")
 
@@ -108,7 +109,7 @@ def _stored() -> tuple[str, Mapping[str, str]]:
 
 @lru_cache(maxsize=1 << 10)
 def stored_signatures(op: str) -> Sequence[Signature]:
-    """Return the stored signatures of an operator of the default domain, the newest first; () if there are none."""
+    """Return the stored signatures of an operator of the default domain, newest first; () if there are none."""
     release, signatures = _stored()
     if release != onnx_version or op not in signatures:
         return ()
@@ -131,7 +132,7 @@ def _restored(
 
 
 def text_of(signatures: Sequence[Signature]) -> str:
-    """Return the signatures of an operator, the newest first, as they are stored."""
+    """Return the stored text for the signatures of an operator, newest first."""
     rows = [
         [
             each.since,
@@ -148,7 +149,7 @@ def text_of(signatures: Sequence[Signature]) -> str:
 
 
 def _schema(op: str, version: int, domain: str) -> Any:
-    # An operator may come with a later version than the model states: then the newest counts.
+    # An operator may be newer than the version of the model: then its newest schema counts.
     for where in ((version, domain), (domain,)):
         try:
             return defs.get_schema(op, *where)
@@ -158,10 +159,10 @@ def _schema(op: str, version: int, domain: str) -> Any:
 
 
 def attribute_value(attribute: Any) -> Any:
-    """Return an attribute as a number, a string or a tuple of these; tensors and graphs as they are."""
+    """Convert an attribute to a number, a string or a tuple of these; tensors and graphs stay unchanged."""
     kind = attribute.type
     if kind == AttributeProto.FLOAT:
-        return float(f"{attribute.f:.7g}")  # the shortest decimal that is this float32
+        return float(f"{attribute.f:.7g}")  # a decimal with float32 precision
     if kind == AttributeProto.STRING:
         return attribute.s.decode("utf-8", "replace")
     if kind == AttributeProto.STRINGS:
@@ -203,7 +204,7 @@ def arguments_of_schemas(op: str) -> frozenset[str]:
 
 
 def _versions(op: str) -> Iterator[Signature]:
-    # A list of the schemas of all operators takes longer to make than a report of a small model.
+    # Listing the schemas of all operators would take longer than the report of a small model.
     domain, _, name = op.partition("::")
     if domain == ONNX and (known := stored_signatures(name)):
         yield from known
@@ -230,10 +231,10 @@ def type_name(kind: int) -> str:
 
 
 ANY = 1 << 20
-"""Highest rank of an operand that may have any number of dimensions."""
+"""The maximum rank of an operand without a limit."""
 
 Ranks = tuple[int, int]
-"""Lowest and highest rank."""
+"""Minimum and maximum rank."""
 
 
 @dataclass(frozen=True)
@@ -242,13 +243,13 @@ class Constraints:
 
     Attributes:
         choices: supported values of string attributes, by name.
-        minimums: smallest number in attributes, or in operands whose elements are known, by name.
-        maximums: largest number in attributes, by name, because a formula sums that many terms.
+        minimums: the minimum of attributes, or of known elements of operands, by name.
+        maximums: the maximum of attributes, by name, because a formula sums that many terms.
         ranks: ranks of operands, by name.
         required: attributes that must be given, if the operator has no schema.
         same_rank: operands that must have the same rank.
         one_element: operands that must have one element.
-        groups: attribute with the number of groups of the channels of ``X``, which it must divide.
+        groups: the attribute with the number of groups, which must divide the channels of ``X``.
     """
 
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -268,7 +269,7 @@ class Constraints:
             error: returns the exception for a text that follows the node's name.
 
         Raises:
-            CostError: if one is not; the message includes the node, the argument and what is expected.
+            CostError: if one is not; the message has the node, the argument and the expected value.
         """
         for name in self.required:
             if name not in args:

@@ -1,6 +1,6 @@
-"""Values of the graph: shapes, dtypes, the few elements that are known before a run, and dimensions.
+"""Values of the graph: shapes, dtypes, elements of small constants, and named dimensions.
 
-The later sections fold constants: arithmetic on object arrays of exact numbers and symbolic expressions.
+The last section folds constants: arithmetic on object arrays of exact numbers and symbolic expressions.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from costcore.numbers import (
     symbol_of,
 )
 
-# Values before a run
+# Values
 
 
 Shape: TypeAlias = "tuple[Dim, ...]"
 
 MOST_AXES = 1000
-"""The maximum number of dimensions of an input; no framework has more."""
+"""The maximum rank of an input; no framework supports more."""
 
 MOST_FOLDED = 1024
 """The maximum size of tensors with known elements."""
 
 DIMENSION_LIMIT = 1 << 4096
-"""The limit of a dimension: no model needs more, and a chain of doublings reaches any number."""
+"""The limit of a dimension. No model needs more, but a chain of doublings could reach any number."""
 
 
 def _dtype_name(onnx_name: str) -> str:
@@ -66,7 +66,7 @@ FOLDABLE_TYPES = frozenset(
     for number, dtype in DTYPES.items()
     if dtype in ("bool", "float16", "bfloat16", "float32", "float64") or "int" in dtype
 ) - frozenset(number for number, dtype in DTYPES.items() if BITS[dtype] < 8)
-"""``TensorProto.DataType`` of tensors whose elements are read."""
+"""The ``TensorProto.DataType`` of tensors with elements that are read."""
 
 
 @dataclass(slots=True, eq=False)
@@ -77,14 +77,14 @@ class StoredTensor:
         name: name of the initializer, or of the output of the node.
         size: number of elements.
         dtype: dtype.
-        uses: roles in which operators of this pass read it: ``param``, ``state``, ``const``, or
-            ``configuration`` (its elements decide what the operator does).
+        uses: the roles in which operators of this pass read it: ``param``, ``state``, ``const``, or
+            ``configuration`` (its elements are settings of the operator).
         identity: its operand id, once an operator reads it.
         is_buffer: whether the exporter marks it as not learned.
-        is_in_program: whether the exporter marks it as a tensor of the user's program, and not as learned.
-        is_number: whether it is a plain number, not a parameter: a node holds it, and the exporter of the file keeps
+        is_in_program: whether the exporter marks it as a tensor of the user's program that is not learned.
+        is_number: whether it is a plain number, not a parameter: it is stored in a node, and the exporter stores
             learned tensors as initializers.
-        is_learned: whether the exporter marks it as a parameter, which may have a single element.
+        is_learned: whether the exporter marks it as a parameter, even with a single element.
         is_unmarked: whether the exporter marks neither parameters nor buffers.
         folded_from: the parameters from which the exporter computed it, together with other values; ``""`` otherwise.
     """
@@ -103,13 +103,13 @@ class StoredTensor:
 
     @property
     def is_parameter(self) -> bool:
-        """True if it counts as a learned parameter: read as one, or unread and looking like one."""
+        """True if it counts as a learned parameter: it is read as one, or it is unused and looks like one."""
         looks_like_one = self.dtype in FLOATS and self.size != 1 and not (self.is_buffer or self.is_number)
         return "param" in self.uses or (not self.uses and (looks_like_one or self.is_learned))
 
     @property
     def is_state(self) -> bool:
-        """True if it is held without being learned, as running statistics are."""
+        """True if it is stored state that is not learned, such as running statistics."""
         return self.is_buffer or "state" in self.uses
 
 
@@ -121,13 +121,13 @@ class Value:
         shape: its dimensions, ints or symbolic expressions; None if even the rank is unknown.
         dtype: dtype.
         data: its elements as an object array of exact numbers and symbolic expressions, if known.
-        partial: the same with None for unknown elements, if some are known and some are not.
-        role: ``param`` for a stored floating-point tensor. ``const`` for any other stored value, and for a result that
-            follows from constants and shapes alone. ``data`` for everything that the run computes.
+        partial: its elements with None for unknown elements, if only some are known.
+        role: ``param`` for a stored floating-point tensor; ``const`` for any other stored value, and for a result of
+            constants and shapes alone; ``data`` for everything that the run computes.
         follows_shapes: whether a ``const`` depends on shapes of this run.
-        stored: its stored tensor, also behind operators that only forward or reshape it.
-        identity: operand id in this run.
-        spread: its shape before elements were repeated along axes, as by ``Expand``; None without repetition.
+        stored: its stored tensor, also after operators that only forward or reshape it.
+        identity: the operand id in this run.
+        spread: its shape before elements were repeated along axes, for example by ``Expand``; None if they were not.
     """
 
     shape: Shape | None
@@ -153,20 +153,20 @@ class Value:
         return self.shape
 
     def viewed(self, shape: Shape) -> Value:
-        """Return the same value under another shape, as an operator reads it (a transposed weight)."""
+        """Return the same value with another shape, for an operator that reads it so (a transposed weight)."""
         spread = self.spread if shape == self.shape else None
         return Value(shape, self.dtype, None, self.role, self.follows_shapes, self.stored, self.identity, spread)
 
     def unstored(self) -> Value:
-        """Return another value like this one, which is not stored."""
+        """Return a copy of this value that is not stored."""
         return Value(
             self.shape, self.dtype, self.data, self.role, self.follows_shapes, spread=self.spread, partial=self.partial
         )
 
     def tensor(self, role: Role) -> Tensor:
-        """Return the operand for this value in an operator that reads it in ``role``.
+        """Return the operand of an operator that reads this value in ``role``.
 
-        A stored scalar is a plain number, even as a weight or a bias, unless the exporter marks it as a parameter.
+        A stored scalar is a plain number even as weight or bias, unless the exporter marks it as a parameter.
         """
         shape = self.known_shape
         if self.role == "data":
@@ -186,14 +186,14 @@ class Value:
 
 
 class Undetermined(Exception):  # noqa: N818 - not an error: the answer depends on data
-    """The error for an attribute, an element or a rank that depends on data, and is unknown before the run."""
+    """Raised for an attribute, an element or a rank that depends on data."""
 
 
 @dataclass(slots=True, eq=False)
 class Container(Value):
-    """A value that holds values: a sequence, a map, or an optional that may be empty.
+    """A container of values: a sequence, a map, or an optional that may be empty.
 
-    An optional that is known to hold a value is represented by that value.
+    An optional that is known to contain a value is represented by this value.
 
     Attributes:
         shape: None; only a tensor has a shape.
@@ -211,7 +211,7 @@ class Container(Value):
 
 
 def value_signature(value: Value | None) -> Hashable:
-    """Return the part of a value that shape rules and rows read, without a parameter's elements and the identity."""
+    """Return everything in a value that shape rules and rows read: no elements of parameters, and no identity."""
     if value is None:
         return None
     data, stored = value.data, value.stored
@@ -225,7 +225,7 @@ def value_signature(value: Value | None) -> Hashable:
 
 
 def stored_value(proto: Any, name: str, where: str) -> Value:
-    """Return the value of a ``TensorProto``, with its elements if they are few and in the file itself.
+    """Return the value of a ``TensorProto``, with its elements if they are few and stored in the file itself.
 
     Raises:
         CostError: for a negative dimension or an unknown dtype.
@@ -245,7 +245,7 @@ def stored_value(proto: Any, name: str, where: str) -> Value:
 
 
 def check_input_size(value: Value, where: str) -> Value:
-    """Return an input value, unless it is too large to work with.
+    """Check the size of an input value, and return it.
 
     Raises:
         CostError: for too many dimensions or elements.
@@ -276,31 +276,31 @@ def _elements(proto: Any, size: int) -> Any:
         array = numpy_helper.to_array(proto)
         return (array.astype("float32") if proto.data_type == TensorProto.BFLOAT16 else array).astype(object)
     except (TypeError, ValueError):
-        return None  # dropped when the file was read, or fewer bytes than the shape needs
+        return None  # removed when the file was read, or too few bytes for the shape
 
 
 def number_of(count: Dim) -> Value:
-    """Return a scalar that depends on shapes only."""
+    """Return a scalar that only depends on shapes."""
     data: Any = np.empty((), dtype=object)
     data[()] = count
     return Value((), "int64", data, "const", follows_shapes=True)
 
 
-# Named dimensions: numbers that the user gave, or symbols
+# Named dimensions: numbers from the user, or symbols
 
 
 class Dimensions:
     """The dimensions of one run by name.
 
     Args:
-        dims: numbers or expressions by name, as the user gave them. An expression is a text such as ``"past + new"``,
-            or one of sympy; its names are those of dimensions.
+        dims: numbers or expressions by name, from the user. An expression is a string such as ``"past + new"`` or a
+            sympy expression; its names are dimensions.
         declared: the names of dimensions in the model. Some exporters write sums and products of names, such as
-            ``past_length + 1``: a name is read as a formula if all names in it are declared too.
+            ``past_length + 1``; such a name is a formula if all names in it are also declared.
 
     Raises:
         TypeError: if ``dims`` is not a mapping, or a size is not an integer.
-        CostError: if a size is negative, or an expression contains the name that it is for.
+        CostError: if a size is negative, or an expression contains its own name.
     """
 
     def __init__(self, dims: Mapping[str, Any] | None, declared: Iterable[str] = ()) -> None:
@@ -309,7 +309,7 @@ class Dimensions:
         self._declared = frozenset(declared)
         self._dims: dict[str, Dim] = {}
         self._bound: dict[str, tuple[Dim, str]] = {}
-        """Sizes from the shapes of inputs, and the input and axis of each."""
+        """Sizes from shapes of inputs, each with its input and axis."""
         self._being_read: set[str] = set()
         self._given = dict(dims or {})
         for name, size in self._given.items():
@@ -324,7 +324,7 @@ class Dimensions:
             raise CostError(f"dims: the size of {name!r} is negative (got {size})")
 
     def __call__(self, name: str) -> Dim:
-        """Return the dimension of that name.
+        """Return a dimension by name.
 
         Raises:
             CostError: if the name is not valid UTF-8.
@@ -338,7 +338,7 @@ class Dimensions:
         return self._dims[name]
 
     def size(self, given: Any) -> Dim:
-        """Return the size that a user gave as an integer, a name or a formula of sympy.
+        """Return a size that the user gave as an int, a name or a sympy expression.
 
         Raises:
             TypeError: for anything else.
@@ -364,7 +364,7 @@ class Dimensions:
         return self(name)
 
     def _formula(self, name: str) -> Dim | None:
-        # Some exporters write sums and products of names; a plain name is none.
+        # Some exporters write sums and products of names; a plain name is not a formula.
         if not any(sign in name for sign in "+-*/"):
             return None
         try:
@@ -378,10 +378,10 @@ class Dimensions:
         return self(name)
 
     def bind(self, name: str, size: Dim, where: str) -> None:
-        """Bind a name to a size, from the shape that the user gave for an input.
+        """Bind a name to a size from the shape of an input.
 
         Raises:
-            CostError: if the name has another size already.
+            CostError: if the name already has another size.
         """
         given = self._given.get(name, size)
         found = self._dims.get(name, given if isinstance(given, int) else size)
@@ -391,10 +391,10 @@ class Dimensions:
         self._bound[name] = size, where
 
     def check(self) -> None:
-        """Check that the model has every name, and that sizes do not contradict each other.
+        """Check that the model has every name, and that sizes are consistent.
 
         Raises:
-            CostError: naming the dimensions of the model.
+            CostError: if not; the message lists the dimensions of the model.
         """
         sizes = {name: (self(name), "dims") for name in self._given if name in self._dims} | self._bound
         for name, (size, where) in sizes.items():
@@ -415,7 +415,7 @@ def may_be_equal(a: Dim, b: Dim) -> bool:
 
 
 def describe_size(length: Dim) -> str:
-    """Return how a message names a size that depends on data: its symbol, or the number given for it."""
+    """Return a data-dependent size as text: its symbol, or the number that the user gave."""
     return f"the symbol {length}" if is_symbolic(length) else f"{length}, as was given"
 
 
@@ -429,13 +429,13 @@ def declared_names(values: Iterable[Any]) -> set[str]:
 
 
 UNKNOWN = frozenset(("", "?", "-1", "None"))
-"""Placeholders in place of names: two axes with the same one need not be equally long."""
+"""Placeholders instead of names; two axes with the same placeholder may differ in size."""
 
 
 def declared_shape(kind: Any, dims: Dimensions) -> tuple[Dim | None, ...] | None:
     """Return the shape of a tensor type: numbers, named dimensions, None for unknown dimensions.
 
-    A negative number is an unknown dimension, as ONNX Runtime reads it.
+    A negative number is an unknown dimension, as in ONNX Runtime.
     """
     if kind is None or not kind.HasField("shape"):
         return None
@@ -448,14 +448,14 @@ def _declared_dim(d: Any, dims: Dimensions) -> Dim | None:
 
 
 def fixed_size(d: Any) -> int | None:
-    """Return the number of a fixed dimension, which some exporters write as a name; None for all others."""
+    """Return the size of a fixed dimension, which some exporters write as a name; None for other dimensions."""
     if d.HasField("dim_value"):
         return int(d.dim_value) if d.dim_value >= 0 else None
     return int(d.dim_param) if _is_number(d.dim_param) else None
 
 
 def dimension_name(d: Any) -> str:
-    """Return the name of a dimension; ``""`` for a number or an unknown one, which some exporters write as a name."""
+    """Return the name of a dimension; empty for a number or placeholder, which some exporters write as a name."""
     name: str = d.dim_param
     return "" if name in UNKNOWN or _is_number(name) else name
 
@@ -469,7 +469,7 @@ def _is_number(name: Any) -> bool:
 
 
 MOST_ITEMS = 1024
-"""The maximum length of sequences with known items; of longer ones, only the length and the common shape are kept."""
+"""The maximum length of sequences with known items; longer ones only have a length and a common shape."""
 
 
 def sequence(items: Iterable[Value], dtype: str = "") -> Container:
@@ -491,7 +491,7 @@ def has_known_shape(value: Value) -> bool:
 
 
 def common_element(values: Iterable[Value | None]) -> Value | None:
-    """Return the common shape and dtype of ``values``, None if there are none; dimensions that differ are None."""
+    """Return the common shape and dtype of values; differing dimensions are None. None if there are no values."""
     found: Value | None = None
     for value in values:
         if value is None or isinstance(value, Container):
@@ -512,12 +512,12 @@ def element_of(container: Container) -> Value | None:
 
 
 def inside_loop(container: Container, length: Dim | None) -> Container:
-    """Return a container as a loop's body sees it in the middle of the run, with ``length`` items."""
+    """Return a container as it is inside the body of a loop, with ``length`` items."""
     return Container(dtype=container.dtype, kind=container.kind, element=element_of(container), length=length)
 
 
 def after_loop(first: Container, last: Container, items: Dim, times: Dim) -> Container:
-    """Return a container after a loop, from its first value and its value after one iteration."""
+    """Return a container after a loop, extrapolated from its value before the loop and after one iteration."""
     length = None
     if last.length is not None and first.length is not None and last.items is None:
         added = last.length - items
@@ -532,7 +532,7 @@ def declared_value(kind: Any, dims: Dimensions, name: str) -> Value:
     """Return a value of a declared type (``TypeProto``); unknown lengths of containers become symbols."""
     if kind.HasField("tensor_type"):
         tensor = kind.tensor_type
-        shape: Any = declared_shape(tensor, dims)  # the first reader replaces None among the dimensions
+        shape: Any = declared_shape(tensor, dims)  # the first reader replaces None by symbols
         return Value(shape, DTYPES.get(tensor.elem_type, "float32"))
     if kind.HasField("sequence_type"):
         element = declared_value(kind.sequence_type.elem_type, dims, name)
@@ -550,15 +550,15 @@ def declared_value(kind: Any, dims: Dimensions, name: str) -> Value:
 
 
 LARGEST_EXPRESSION = 200
-"""The maximum number of symbols, numbers and operators of a symbolic expression; larger ones are dropped."""
+"""The maximum size of a folded expression, in symbols, numbers and operators; larger ones are dropped."""
 
 
 def fold_elements(
     function: Callable[..., Any], arrays: Sequence[Any], shape: tuple[int, ...], *, partial: bool = False
 ) -> Any:
-    """Return the elements that ``function`` computes from ``arrays``, in ``shape``; None if not known exactly.
+    """Apply ``function`` to arrays, and return the elements in ``shape``; None if they are not known exactly.
 
-    With ``partial``, elements of the arrays and of the result may be None: unknown.
+    With ``partial``, elements of the arrays and of the result may be None (unknown).
     """
     try:
         result = np.asarray(function(*arrays), dtype=object).reshape(shape)
@@ -582,9 +582,9 @@ def _is_representable(element: Any) -> bool:
 
 
 def each(function: Callable[..., Any], *, takes_unknown: bool = False) -> Callable[..., Any]:
-    """Return ``function`` of elements as a function of broadcast arrays.
+    """Turn a function of elements into a function of broadcast arrays.
 
-    An unknown operand (None) gives an unknown element, without a call, unless ``takes_unknown``.
+    An unknown operand (None) gives an unknown element without a call, unless ``takes_unknown``.
     """
 
     def apply(*arrays: Any) -> Any:
@@ -600,7 +600,7 @@ def each(function: Callable[..., Any], *, takes_unknown: bool = False) -> Callab
 
 
 def exact(number: Any) -> Any:
-    """Return a float as an exact fraction, so that it can be mixed with symbols."""
+    """Convert a float to an exact fraction, which can be combined with symbols."""
     if isinstance(number, float):
         from sympy import Integer, Rational
 
@@ -620,14 +620,14 @@ def _plain(value: Any) -> Any:
 
 
 def _div(a: Any, b: Any) -> Any:
-    # Integers truncate toward zero, as in ONNX; symbols are sizes, hence positive.
+    # Integers truncate toward zero, as in ONNX; symbols are sizes, so they are positive.
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     return floor_div(a, b)
 
 
 def _remainder(a: Any, b: Any) -> Any:
-    # It has the sign of the dividend, as in C; symbols are sizes, hence positive.
+    # The sign is that of the dividend, as in C; symbols are sizes, so they are positive.
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) % abs(b) * (-1 if a < 0 else 1)
     return math.fmod(a, b) if isinstance(a, float) else a % b

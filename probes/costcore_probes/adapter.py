@@ -1,4 +1,4 @@
-"""What an adapter is: how a tool is called, and what the tool itself states about its number."""
+"""Adapters: how to call a tool, and what the tool itself states about its number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Adapter", "Figure", "Limit", "Rule", "adapter", "adapter_names"]
 
 @dataclass(frozen=True)
 class Figure:
-    """What a tool answers: its number, and the operators that it lists as not counted in it."""
+    """The answer of a tool: its number, and the operators that it reports as not counted."""
 
     value: int
     missing: tuple[str, ...] = ()
@@ -23,7 +23,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule that the tool states: ``text`` in words, ``cites`` where, ``figure`` what it makes of a probe."""
+    """A rule that the tool states: ``text`` in words, ``cites`` the place, ``figure`` its number for a probe."""
 
     text: str
     cites: str
@@ -32,7 +32,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit that the tool states: networks with one of the ``tags`` are counted too low."""
+    """A limit that the tool states: its numbers are too low for networks with one of the ``tags``."""
 
     tags: frozenset[str]
     text: str
@@ -46,14 +46,15 @@ class Adapter:
     Attributes:
         name: the name of its file.
         package: the distribution whose version is reported.
-        declares: what the tool's documentation says that its number is, quoted.
-        cites: where it says so.
-        counts: by quantity, a function of the format and the built network that calls the tool.
-        formats: what it reads, of :data:`~costcore_probes.probe.FORMATS`.
-        unit: what the tool counts for each thing that a probe counts: 2 for FLOPs where a multiply-accumulate is two.
-        rules: rules that it states. limits: limits that it states.
-        framework: the distribution that builds the networks, whose version is reported too.
-        isolated: each probe runs in a process of its own, as the tool leaves patches behind.
+        declares: the definition of its number, quoted from its documentation.
+        cites: the place of this quote.
+        counts: functions that call the tool, by quantity; their arguments are the format and the built network.
+        formats: the formats that it accepts, from :data:`~costcore_probes.probe.FORMATS`.
+        unit: the amount that the tool counts for one unit of a probe: 2 for FLOPs if a multiply-accumulate is two.
+        rules: the rules that it states.
+        limits: the limits that it states.
+        framework: the distribution that builds the networks; its version is also reported.
+        isolated: whether each probe needs its own process, because the tool leaves patches behind.
     """
 
     name: str
@@ -69,7 +70,7 @@ class Adapter:
     isolated: bool = False
 
     def accepts(self, probe: Probe) -> tuple[str, ...]:
-        """Return the formats in which the tool can be asked: none if it does not offer the quantity."""
+        """Return the formats in which the tool accepts a probe; empty if it does not offer the quantity."""
         return tuple(name for name in self.formats if name in probe.formats) if probe.quantity in self.counts else ()
 
 
@@ -84,7 +85,7 @@ def adapter(name: str) -> Adapter:
     """Return an adapter by its name.
 
     Raises:
-        ValueError: there is no such adapter.
+        ValueError: if there is no such adapter.
     """
     if name not in adapter_names():
         raise ValueError(f"there is no adapter {name!r}; expected one of {', '.join(adapter_names())}")

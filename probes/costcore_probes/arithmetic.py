@@ -1,4 +1,4 @@
-"""Derivations: arithmetic on integers with a word beside each number, such as ``2 rows * 4 outputs * 8 inputs``."""
+"""Derivations: integer arithmetic with a word after each number, such as ``2 rows * 4 outputs * 8 inputs``."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def evaluate(derivation: str) -> int:
-    """Return the value of a derivation: its words are left out; ``+ - * // **`` and brackets mean what Python means.
+    """Return the value of a derivation. Words are ignored; ``+ - * // **`` and parentheses are those of Python.
 
     Raises:
-        ValueError: the derivation is not arithmetic on integers.
+        ValueError: if the derivation is not integer arithmetic.
     """
     text = " ".join(WORD.sub("", derivation).split())
     try:

@@ -28,7 +28,7 @@ def all_probes() -> dict[str, Probe]:
     """Return every probe by its id, from the list ``PROBES`` of every file of ``kinds/``.
 
     Raises:
-        ValueError: two probes have one id.
+        ValueError: if two probes have the same id.
     """
     return _read()[0]
 
@@ -42,7 +42,7 @@ def find(id: str) -> Probe:
     """Return the probe with this id.
 
     Raises:
-        ValueError: there is no such probe; the message lists those of its kind.
+        ValueError: if there is no such probe; the message lists the probes of its kind.
     """
     probes = all_probes()
     if id not in probes:

@@ -1,7 +1,7 @@
-"""The definitions of operators as plain loops: one item for each multiply-accumulate.
+"""The definitions of operators as plain loops that yield one item per multiply-accumulate.
 
-An item is a triple of indices: which element of the output accumulates the product of which elements of the two
-operands. Running the triples on numbers computes the operator, which is how the definitions are tested.
+An item is a triple of indices: an element of the output, and the elements of the two operands whose product it
+accumulates. To test a definition, its triples are executed on numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["Triple", "attention", "conv", "conv_transpose", "each", "einsum", "g
 
 Index = tuple[int, ...]
 Triple = tuple["Index | None", "Index | None", "Index | None"]
-"""Indices in the output, the first operand and the second; None is outside: on padding, or cut off."""
+"""Indices in output, first and second operand; None for an index outside, in padding or cropped."""
 
 
 def each(*sizes: int) -> Iterator[Index]:

@@ -1,4 +1,4 @@
-"""What tools print."""
+"""The printed output of tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["quoted"]
 
 @contextmanager
 def quoted(pattern: str) -> Iterator[list[str]]:
-    """Yield a list that has, after the block, what the group of ``pattern`` matched in the printed text, each once."""
+    """Yield a list. After the block, it has the distinct matches of the group of ``pattern`` in the printed text."""
     found: list[str] = []
     with redirect_stdout(io.StringIO()) as printed:
         yield found

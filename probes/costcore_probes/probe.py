@@ -1,4 +1,4 @@
-"""What a probe is: a network, a question about it, and the answer with its derivation."""
+"""Probes: a network, a question about it, and the answer with its derivation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .arithmetic import evaluate
 __all__ = ["FORMATS", "QUANTITIES", "Builder", "Probe"]
 
 Builder = Callable[[Any], Any]
-"""Returns a network, given the module of ``costcore_probes.frameworks`` that has what it is built of."""
+"""A function that builds a network from the helpers in a module of ``costcore_probes.frameworks``."""
 
 FORMATS = ("torch", "onnx", "jax", "tensorflow")
 
@@ -35,7 +35,7 @@ QUANTITIES = {
     "receptive_field": "rows of the input that one row of the output depends on, away from borders",
     "optimizer_fma": "multiply-accumulates of one step of the optimizer",
 }
-"""Every quantity that is asked, with its definition."""
+"""Every quantity with its definition."""
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,19 @@ class Probe:
     """A network and one question about it.
 
     Attributes:
-        id: the name of the probe; what is before the dot is its kind.
-        network: one sentence that says what runs.
-        quantity: what is asked, a key of :data:`QUANTITIES`.
-        derivation: arithmetic with words whose value is the answer (:func:`~costcore_probes.arithmetic.evaluate`).
-        loops: the definition, executed: yields one item for each thing that is counted. For multiply-accumulates of
-            one operator, the item is the triple (index in the output, index in the first operand, index in the
-            second), with None for an index outside: on padding, or cut off.
+        id: the name of the probe, ``kind.name``.
+        network: one sentence that describes the network.
+        quantity: the quantity in question, a key of :data:`QUANTITIES`.
+        derivation: arithmetic with words; its value is the answer (:func:`~costcore_probes.arithmetic.evaluate`).
+        loops: executes the definition, and yields one item per counted unit. For multiply-accumulates of one operator,
+            the item is a triple of indices, see :mod:`costcore_probes.loops`.
         torch: builds a PyTorch module and its inputs. ``onnx`` builds a model file, ``jax`` and
             ``tensorflow`` a function and its inputs.
-        small: the loops run on a smaller network of the same layers, whose answer is this; None: on this network.
-        extras: how many of what else runs, by name, as far as tools state rules for it: see README.md.
-        tags: properties that tools state limits for, such as ``functional``: see README.md.
-        source: where the answer is published, if it is.
+        small: the answer for a smaller network of the same layers, on which the loops run; None if they run on this
+            network.
+        extras: the numbers of other operations by name, for which tools state rules; see README.md.
+        tags: properties for which tools state limits, such as ``functional``; see README.md.
+        source: the publication of the answer, if there is one.
     """
 
     id: str
@@ -74,7 +74,7 @@ class Probe:
 
     @property
     def kind(self) -> str:
-        """What is before the dot of the id."""
+        """The part of the id before the dot."""
         return self.id.partition(".")[0]
 
     @property
@@ -84,9 +84,9 @@ class Probe:
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """The formats that the network can be built in."""
+        """The formats in which the network can be built."""
         return tuple(name for name in FORMATS if getattr(self, name) is not None)
 
     def counted(self) -> int:
-        """Run the loops; return how many things they count."""
+        """Run the loops, and return the number of items."""
         return sum(1 for _ in self.loops())

@@ -1,4 +1,4 @@
-"""Asks tools, each in its own environment."""
+"""Run probes on tools, each tool in its own environment."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .probe import Probe
 __all__ = ["ask"]
 
 PACKAGES = str(Path(__file__).parents[1])
-"""The folder of this package: the environment of a tool need not have it installed."""
+"""The folder of this package, which need not be installed in the environment of a tool."""
 
 WORKER = f"import sys; sys.path[0] = {PACKAGES!r}; from costcore_probes.worker import main; main(*sys.argv[1:])"
-"""Runs the worker. In place of the current folder, from which nothing is imported, modules are searched here."""
+"""The code that runs the worker. It imports this package from :data:`PACKAGES`, and nothing from the current folder."""
 
 
 def ask(tool: str, probes: Iterable[Probe], python: str = sys.executable, timeout: float = 30) -> dict[str, Any]:
-    """Ask a tool every probe that it accepts.
+    """Run every probe that a tool accepts.
 
     Returns:
-        ``versions``, and ``answers``: by probe and format, ``conv.plain@torch``, what the worker wrote; or ``error``,
-        if the tool could not be started.
+        ``versions``, and ``answers`` of the worker by probe and format, ``conv.plain@torch``; or ``error`` if the tool
+        could not be started.
     """
     questions = [(probe.id, format) for probe in probes for format in adapter(tool).accepts(probe)]
     lines = "".join(json.dumps({"probe": id, "format": format}) + "\n" for id, format in questions)

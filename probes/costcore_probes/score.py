@@ -1,4 +1,4 @@
-"""Judges answers: a tool is held to the definition of the probe, and to what the tool itself states."""
+"""Score answers against the definition of the probe and the statements of the tool itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERDICTS = {
     "zero": "0 where the answer is not 0, and nothing that says so",
     "wrong": "another number, which no rule stated by the tool gives",
 }
-"""Every verdict, with what it means."""
+"""Every verdict with its meaning."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Cell:
 
 
 def judge(probe: Probe, tool: Adapter, answer: dict[str, Any]) -> Cell:
-    """Return the verdict on what a tool answered."""
+    """Return the verdict on the answer of a tool."""
     if "error" in answer:
         return Cell("refused", f"raises {answer['error']}")
     unit = tool.unit.get(probe.quantity, 1)

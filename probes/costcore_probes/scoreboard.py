@@ -1,4 +1,4 @@
-"""The scoreboard: a page of Markdown from a JSON file of answers."""
+"""The scoreboard: a Markdown page generated from a JSON file of answers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _by_kind(scored: dict[str, Scored], kinds: list[str]) -> Iterable[list[str]]
 
 
 def _misses(name: str, cells: Scored) -> str:
-    """Return the section of a tool: what it gets wrong, and where it is silent, with the command that asks again."""
+    """Return the section of a tool: its wrong answers and silent zeros, with commands to run them again."""
     missed = {key: cell for key, cell in cells.items() if cell.verdict in ("wrong", "zero")}
     text = f"\n## {name}\n\n"
     if not missed:

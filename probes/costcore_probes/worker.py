@@ -1,9 +1,9 @@
-"""Asks one tool, in the environment of the tool: ``python -m costcore_probes.worker TOOL TIMEOUT``.
+"""Runs probes on one tool, in its environment: ``python -m costcore_probes.worker TOOL TIMEOUT``.
 
-Reads a JSON object per line, ``{"probe": "conv.plain", "format": "torch"}``, and writes one per line, in this order:
-``{"value": 4320, "missing": [], "seconds": 0.01}``, or ``{"error": "…"}``. Every question is asked in a process of its
-own if the tool leaves patches behind, forked after the tool is imported. The first line that is written has the
-versions. Needs POSIX.
+It reads one JSON object per line, ``{"probe": "conv.plain", "format": "torch"}``. The first line of its output has the
+versions. Then it writes one line per probe, in the same order: ``{"value": 4320, "missing": [], "seconds": 0.01}``, or
+``{"error": "…"}``. If the tool leaves patches behind, each probe runs in a process forked after the import of the tool.
+Needs POSIX.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = ["answer", "in_child", "main"]
 
 
 def answer(tool: Adapter, probe: str, format: str) -> dict[str, Any]:
-    """Build the network of a probe and ask the tool; what the tool raises becomes ``error``."""
+    """Build the network of a probe and run the tool; an exception becomes ``error``."""
     asked = find(probe)
     begin = time.perf_counter()
     try:
         built = build(asked, format)
         begin = time.perf_counter()
         figure = tool.counts[asked.quantity](format, built)
-    except Exception as error:  # whatever a tool raises is its answer
+    except Exception as error:  # any exception of a tool is its answer
         text = " ".join(str(error).split())
         return {"error": f"{type(error).__name__}: {text}"[:300], "seconds": round(time.perf_counter() - begin, 3)}
     seconds = round(time.perf_counter() - begin, 3)
@@ -49,7 +49,7 @@ def _versions(tool: Adapter) -> dict[str, str]:
 
 
 def _version(name: str) -> str:
-    """Return the version of a package, or of one that brings its module, as ``tensorflow-cpu`` brings tensorflow."""
+    """Return the version of a package, or of a package that provides its module: ``tensorflow-cpu`` for tensorflow."""
     for distribution in (name, *packages_distributions().get(name, ())):
         try:
             return version(distribution)
@@ -59,7 +59,7 @@ def _version(name: str) -> str:
 
 
 def in_child(reply: Callable[[], dict[str, Any]], timeout: float) -> dict[str, Any]:
-    """Return what ``reply`` returns in a forked process, which is stopped after ``timeout`` seconds."""
+    """Return ``reply()``, run in a forked process that is stopped after ``timeout`` seconds."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -87,7 +87,7 @@ def _stop(*_: object) -> None:
 
 
 def _here(reply: Callable[[], dict[str, Any]], timeout: float) -> dict[str, Any]:
-    """Return what ``reply`` returns in this process; what Python runs is interrupted after ``timeout`` seconds."""
+    """Return ``reply()``, run in this process; Python code is interrupted after ``timeout`` seconds."""
     signal.signal(signal.SIGALRM, _stop)
     signal.setitimer(signal.ITIMER_REAL, timeout)
     try:
@@ -112,7 +112,7 @@ def main(tool_name: str, timeout: str, stdin: TextIO = sys.stdin) -> None:
     """Answer every line of the input."""
     tool = adapter(tool_name)
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a tool prints is not protocol
+    os.dup2(2, 1)  # output of the tool must not mix with the protocol
     warnings.simplefilter("ignore")
     versions = _versions(tool)
     try:

@@ -1,4 +1,4 @@
-"""Counting conventions: what other tools count of the same run."""
+"""Counting conventions: the counts of other tools for the same run."""
 
 from costcore.analyses.analysis import Analysis
 

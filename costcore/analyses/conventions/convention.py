@@ -1,8 +1,8 @@
-"""Conventions of other counters as data: how one is declared, parsed from TOML, found by name, and evaluated.
+"""Counting conventions of other tools as data: declaration, TOML parser, lookup by name, and evaluation.
 
-A convention is a list of passes; each maps operators, modules or functions to an arithmetic expression over
-the quantities of a call. Two kinds of pass do not go by calls of operators: closed forms of transformers, and
-calls of modules.
+A convention is a list of passes. Each pass maps operators, modules or functions to an arithmetic expression over the
+quantities of a call. Two kinds of pass do not count operator calls: closed forms of transformers, and rules per module
+call.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ UNITS = ("MAC", "FLOP", "MULT", "BOP", "OP")
 """The unit that a convention counts: multiply-adds, floating-point operations, products, bit operations, operations."""
 
 UNIT_NAMES = {"MAC": "MACs", "FLOP": "FLOPs", "MULT": "products", "BOP": "bit operations", "OP": "operations"}
-"""The same in the plural."""
+"""The units in the plural."""
 
 BY = ("op", "module", "function", "module call", "whole")
-"""The keys by which a pass finds the rule of a call: its operator, the module that makes it, or the API function that
-the code called. Other passes count each module call, or the whole network."""
+"""The key by which a pass finds the rule of a call: its operator, its module, or the API function that the code called.
+Other passes count each module call, or the whole network."""
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -45,30 +45,29 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Pass:
-    """Rules that are applied to all calls of a run; passes add up.
+    """Rules for all calls of a run; the amounts of several passes add up.
 
     Attributes:
         by: one of :data:`BY`.
         rules: expressions by key; an operator (``conv``), a native operator (``aten:conv2d``, ``aten:conv2d.padding``),
             a module and its operator (``nn.Conv2d/conv``), a function (``F.relu``, ``F.interpolate(size)``), or a part
-            of the class name of modules that are called (``*Conv*``). The most specific key of a call decides.
+            of the class name of a called module (``*Conv*``). The most specific key of a call decides.
         default: the expression for calls without a rule; None does not count them.
         phases: the phases that are counted.
-        live: count only calls on which the values depend that the model returned, as tracing keeps only those.
-        types: ``exact`` matches the class of a module, ``subclasses`` its base classes too.
+        live: count only calls that the outputs of the model depend on, because tracing drops all others.
+        types: ``exact`` matches the class of a module, ``subclasses`` also its base classes.
         leaf: count only calls of modules without children.
         closed: do not count calls inside the children of a module that has a rule.
         listed: further types whose children are not counted if ``closed``.
-        last_call: count only the last call of each module, as tools do that overwrite the amounts of earlier calls.
-        alias: how a module counts that the model holds under several parents: 0 once, 1 once for each parent, 2 the
-            square of that.
+        last_call: count only the last call of each module, because the tool overwrites the amounts of earlier calls.
+        alias: how often a module with several parents counts: 0 once, 1 once per parent, 2 the square of that number.
         per_item: divide amounts by the first dimension of the model's first input.
         outside: types (and their subclasses) in which, at any depth, calls are not counted.
-        bound: functions by the type of module that keeps its own reference to them, made before the tool replaces the
-            function; its calls of them are not counted.
+        bound: functions by type of module. These modules keep a reference to the original function, which the tool has
+            patched, so their calls are not counted.
         skip_self_attention: do not count ``nn.MultiheadAttention`` of one sequence with itself, nor
             ``nn.TransformerEncoderLayer`` around it, if each runs as one fused operator without gradients.
-        skip_frozen_attention: the same, but only where nothing needs a gradient in a run with gradients.
+        skip_frozen_attention: the same, but only for modules that need no gradient in a run with gradients.
     """
 
     by: str
@@ -95,21 +94,21 @@ class Convention:
 
     Attributes:
         name: the name, ``fvcore``.
-        tool: the tool that counts so, ``ptflops``.
+        tool: the tool, ``ptflops``.
         version: the version against which the rules were checked.
         variant: the option or part of the tool, ``backend=aten``; empty if there is only one.
         unit: one of :data:`UNITS`.
-        calls_it: what the tool calls its number, ``flops``.
+        calls_it: the name of the number in the tool, ``flops``.
         aliases: other names.
         description: its peculiarities, in one or two sentences.
         sources: where the rules come from.
         counts: the passes, which add up.
         notes: known differences from the tool, with the size of the gap.
-        is_printed: whether people publish such numbers; explanations try others first.
-        frameworks: the frameworks whose models the tool counts; explanations try it for these only. Empty for all.
-        since: the first release of the tool with these rules; empty if they are the oldest that are known.
-        releases: the same convention by the rules of later releases of the tool, in their order.
-        year: the year of the first release that counted so; 0 if it is unknown.
+        is_printed: whether such numbers are published; explanations prefer these conventions.
+        frameworks: the frameworks that the tool supports; explanations try it for these only. Empty for all.
+        since: the first release of the tool with these rules; empty for the oldest known rules.
+        releases: this convention with the rules of later releases of the tool, in order.
+        year: the year of the first release with these rules; 0 if unknown.
     """
 
     name: str
@@ -133,7 +132,7 @@ class Convention:
         return f"<Convention {self.name}: {self.unit}, {self.n_rules} rule{'s' * (self.n_rules != 1)}>"
 
     def of_release(self, version: str) -> Convention:
-        """Return this convention by the rules of a release of its tool, ``2.15.1``; the oldest ones if it is empty."""
+        """Return this convention with the rules of a release of its tool, ``2.15.1``; if it is empty, the oldest."""
         later = [each for each in self.releases if _numbers(each.since) <= _numbers(version)]
         return later[-1] if later else self
 
@@ -149,7 +148,7 @@ class Convention:
 
     @property
     def native_namespaces(self) -> frozenset[str]:
-        """The namespaces of native operators, if all rules by name are for these and no other framework has them."""
+        """The namespaces of native operators in the rules, ``aten``; empty if a rule is not for a native operator."""
         keys = [key for each in self.counts for key in each.rules]
         if not all(each.by == "op" for each in self.counts) or not all(":" in key for key in keys):
             return frozenset()
@@ -157,26 +156,26 @@ class Convention:
 
     @property
     def needs_functions(self) -> bool:
-        """Whether it depends on API functions, or on calls of modules."""
+        """Whether it needs recorded API calls or module calls."""
         return any(each.by in ("function", "module call") or each.per_item for each in self.counts)
 
     @property
     def needs_modules(self) -> bool:
-        """Whether it depends on the types of modules, which only PyTorch captures know."""
+        """Whether it needs the types of modules, which only PyTorch captures have."""
         return all(each.by in ("module", "function", "module call") for each in self.counts)
 
 
-# Rule expressions: parsed by a whitelist, never executed as code.
+# Rule expressions: parsed with an allowlist of syntax, never executed as code.
 
 
 MAX_LENGTH = 500
-"""The maximum number of characters of an expression; the longest of the built-in conventions has about 150."""
+"""The maximum length of an expression; the longest in a built-in convention has about 150 characters."""
 
 MAX_NODES = 150
-"""The maximum number of nodes of a syntax tree; it bounds the depth of the recursion."""
+"""The maximum number of nodes of a syntax tree, which also limits the recursion depth."""
 
 MOST_BITS = 1 << 13
-"""The most bits of a value; Python prints integers of up to 4,300 digits."""
+"""The maximum bits of a value; Python prints integers of up to 4,300 digits."""
 
 
 class ConventionError(CostError):
@@ -208,21 +207,21 @@ _COMPARISONS: Mapping[type, Callable[[Any, Any], Any]] = {
 class Expression:
     """An arithmetic expression, ``macs + y * bias``.
 
-    It may contain numbers, texts, names, ``+ - * // %``, comparisons, ``and or not``, ``a if c else b`` and calls of
-    functions. The first argument of a function is the name of an operand where the function takes one.
+    It may contain numbers, strings, names, ``+ - * // %``, comparisons, ``and or not``, ``a if c else b`` and function
+    calls. A function that takes an operand takes its name as first argument: ``shape(x, 0)``.
 
     Args:
         text: the expression.
-        names: the names that it may contain.
-        functions: the functions that it may call, with the number of their arguments.
-        place: the file and the rule, for messages.
+        names: the allowed names.
+        functions: the allowed functions, with the number of their arguments.
+        place: the file and the rule, for errors.
 
     Attributes:
         text: the expression.
         names: the names and functions that it contains.
 
     Raises:
-        ConventionError: if the text is not an expression of this kind, or contains another name.
+        ConventionError: if the text is not such an expression, or contains an unknown name.
     """
 
     text: str
@@ -244,10 +243,10 @@ class Expression:
         self._evaluate = self._compiled(tree.body)
 
     def __call__(self, lookup: Lookup) -> Any:
-        """Return the value; ``lookup`` returns the value of a name, and for a function a callable.
+        """Evaluate the expression; ``lookup`` returns the value of a name, or a callable for a function.
 
         Raises:
-            ConventionError: if there is none, as of a quotient by zero, or if it is a text or too large.
+            ConventionError: if the value is undefined (division by zero), not a number, or too large.
             CostError: if ``lookup`` raises it.
         """
         try:
@@ -328,7 +327,7 @@ _NO_NUMBERS = (str, bytes, tuple, list)
 
 
 def _numeric(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    # Python also multiplies and adds texts and lists, with results of any size: refuse these.
+    # Python also multiplies and adds strings and lists, with results of any size: reject these.
     def checked(left: Any, right: Any) -> Any:
         for value in (left, right):
             if isinstance(value, _NO_NUMBERS):
@@ -366,11 +365,11 @@ def conventions() -> dict[str, Convention]:
 def find_convention(convention: str | PathLike[str]) -> Convention:
     """Return a convention by its name, an alias, or the path of a TOML file.
 
-    With a release of the tool, ``torch-cpu==2.15``, it has the rules of this release, whichever made a run.
+    A name with a release of the tool, ``torch-cpu==2.15``, selects the rules of this release, not of the installed one.
 
     Raises:
         TypeError: if ``convention`` is not a name or path.
-        ValueError: if there is none of that name; the message lists the known ones.
+        ValueError: if the name is unknown; the message lists known names.
         CostError: if the file is not a convention.
         OSError: if the file cannot be read.
     """
@@ -437,8 +436,8 @@ WHOLE_NAMES: Mapping[str, str] = {
     "n_embedding": "parameters of embeddings, one table for input and output if they are tied",
     "n_all": "all parameters of the model",
     "n_frozen": "parameters of the model that are not trained",
-    "n_tables": "parameters of all tables that are looked up",
-    "n_positions": "parameters of tables that are looked up, without that of the first one, which has the tokens",
+    "n_tables": "parameters of all embedding tables",
+    "n_positions": "parameters of all embedding tables except the first, the token table",
     "tokens": "tokens of all sequences",
     "seq": "tokens of one sequence",
     "layers": "layers with attention",
@@ -451,7 +450,7 @@ WHOLE_NAMES: Mapping[str, str] = {
 
 
 def count_whole(trace: Trace, rules: Mapping[str, Expression]) -> Iterator[tuple[str, str, Dim]]:
-    """Yield name, expression and amount of each term.
+    """Yield the name, expression and amount of each term.
 
     Raises:
         CostError: if the network has no attention or no tokens.
@@ -464,7 +463,7 @@ def count_whole(trace: Trace, rules: Mapping[str, Expression]) -> Iterator[tuple
 class Transformer:
     """The sizes of a transformer, read from its calls; :data:`NAMES` explains each.
 
-    A size that the calls do not show raises a ``CostError``.
+    Reading a size that the calls do not show raises a ``CostError``.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -478,7 +477,7 @@ class Transformer:
 
     @cached_property
     def _embeddings_of_inputs(self) -> list[Call]:
-        # Ids that the caller gave, tokens, come first; then computed ones: positions, relative distances.
+        # Inputs of the model (token ids) come first, then computed indices such as positions.
         given = set(self._trace.run.inputs)
         for call in self._calls:
             if call.layer.op in ("view", "cast", "copy") and not given.isdisjoint(call.inputs[:1]):
@@ -491,7 +490,7 @@ class Transformer:
 
     @cached_property
     def _tokens(self) -> tuple[Dim, ...]:
-        # A model that embeds patches has no token ids: its tokens are the queries of the first attention.
+        # A model with patch embeddings has no token ids: its tokens are the queries of the first attention.
         for call in self._embeddings_of_inputs:
             if call.layer["x"].ndim >= 1:
                 shape: tuple[Dim, ...] = call.layer["x"].shape
@@ -567,12 +566,12 @@ class Transformer:
 
     @cached_property
     def n_tables(self) -> Dim:
-        """Parameters of all tables that are looked up."""
+        """Parameters of all embedding tables."""
         return self._n_looked_up(self._embeddings)
 
     @cached_property
     def n_positions(self) -> Dim:
-        """Parameters of tables that are looked up, without that of the first one, which has the tokens."""
+        """Parameters of all embedding tables except the first, the token table."""
         return self.n_tables - self._n_looked_up(self._embeddings_of_inputs[:1])
 
     def _n_looked_up(self, calls: list[Call]) -> Dim:
@@ -587,7 +586,7 @@ class Transformer:
 
 
 def _attention(trace: Trace) -> Iterator[tuple[Dim, Dim, Dim, Dim]]:
-    # Attention written as two products: the softmax reads the first one, maybe through scaling, masks and views.
+    # Attention as two matrix products: the softmax reads the first, maybe through scaling, masks and views.
     made: dict[int, Layer] = {}
     for call in trace.calls:
         if call.phase != "forward":
@@ -605,25 +604,25 @@ def _attention(trace: Trace) -> Iterator[tuple[Dim, Dim, Dim, Dim]]:
             made.update(dict.fromkeys(call.outputs, origin))
 
 
-# Rules by module call: parameters times the output size.
+# Rules per module call: parameters times output size.
 
 
 MODULE_CALLS_NAMES: Mapping[str, str] = {
-    "N": "first dimension of what the module returns",
-    "positions": "product of its dimensions behind the second",
-    "first_two": "product of its first two dimensions",
+    "N": "first dimension of the output of the module",
+    "positions": "product of the output dimensions after the second",
+    "first_two": "product of the first two output dimensions",
     "named": "elements of the module's own parameters called weight or bias",
-    "partly_named": "elements of those with weight or bias in a longer name",
+    "partly_named": "elements of the module's own parameters with weight or bias in a longer name",
 }
-"""The names available in rules for calls of modules."""
+"""The names available in rules per module call."""
 
 
 def count_module_calls(
     trace: Trace, modules: ModuleIndex, rules: Mapping[str, Expression]
 ) -> Iterator[tuple[int | None, str, str, Dim]]:
-    """Yield position of a call, rule, expression and amount for each call of a module without children.
+    """Yield position, rule, expression and amount for each call of a module without children.
 
-    Rules have ``*`` or a part of the class name between ``*`` as key; the first that matches decides.
+    Keys of rules are ``*``, or a part of the class name such as ``*Conv*``; the first match counts.
     """
     for path, shape, position in _module_calls(trace, modules):
         module = modules.get(path)
@@ -655,7 +654,7 @@ def _module_calls(trace: Trace, modules: ModuleIndex) -> Iterator[tuple[str, tup
             if call.outputs:
                 yield call.module, call.outputs[0], last.get(number)
         return
-    # Without recorded module calls, consecutive operators of one module are taken as one call of it.
+    # Without recorded module calls, consecutive operators of a module count as one call.
     path = None
     for position, record in enumerate(trace.records):
         following = trace.records[position + 1].call if position + 1 < len(trace.records) else None
@@ -684,7 +683,7 @@ _NAMES: Mapping[str, tuple[Iterable[str], Mapping[str, int]]] = {
     "module call": (MODULE_CALLS_NAMES, {}),
     "whole": (WHOLE_NAMES, {}),
 }
-"""The names and functions available in rules, by the kind of their pass."""
+"""The names and functions available in rules, by the ``by`` of their pass."""
 
 
 def read_convention(path: str | PathLike[str], base: Callable[[str], Convention]) -> Convention:
@@ -697,17 +696,17 @@ def read_convention(path: str | PathLike[str], base: Callable[[str], Convention]
         version = "0.1.5"
         unit = "MAC"                       # MAC, FLOP, MULT, BOP or OP
         calls_it = "flops"
-        year = 2019                        # of the first release that counted so
+        year = 2019                        # of the first release with these rules
         [[count]]                          # passes add up
         by = "op"                          # op, module, function, module call or whole
-        live = true                        # only what the returned values depend on
+        live = true                        # only calls that the outputs depend on
         [count.rules]
         conv = "macs"
         "aten:matmul" = "x0 * last(x1)"
         batch_norm = "x * (2 if affine else 1)"
 
-    With ``extends``, the passes are those of another convention, and rules replace or complete its rules. Rules that a
-    later release of the tool has instead are in a table of it, ``[[release]]`` with ``since = "2.15"``, as
+    With ``extends``, the file starts from the passes of another convention, and its rules replace or complete the rules
+    there. Rules of later releases of the tool are in tables ``[[release]]`` with ``since = "2.15"`` and
     ``[[release.count]]``.
 
     Args:

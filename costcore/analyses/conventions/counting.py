@@ -1,7 +1,7 @@
-"""Count a run by a convention: one line per counted call, and the report with the amounts of the convention.
+"""Count a run by a convention: a line per counted call, and a report with the amounts of the convention.
 
-What decides beside the operator: which attention PyTorch fuses, which operands are trained, which calls the returned
-values depend on, and the API function that the code called.
+Rules may depend on more than the operator: whether PyTorch fuses attention, which operands are trained, whether the
+outputs depend on a call, and which API function the code called.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ from costcore.trace.trace import CallCost, Trace
 
 
 def fused_attention(trace: Trace, modules: ModuleIndex, only_frozen: bool = False) -> frozenset[str]:
-    """Return the paths of modules that PyTorch runs as one fused operator without gradients.
+    """Return the paths of modules that PyTorch runs as one fused operator if gradients are off.
 
-    They are batch-first self-attention modules, and encoder layers around them.
+    These are batch-first self-attention modules, and encoder layers around them.
 
     Args:
         trace: the run.
         modules: its modules.
-        only_frozen: only modules that need no gradient even in a run with gradients: in evaluation mode, with neither
-            their parameters trained nor any parameter on which their inputs depend.
+        only_frozen: only modules in evaluation mode that need no gradient even in a run with gradients: neither they
+            nor their inputs depend on a trained parameter.
     """
     calls: dict[str, list[Call]] = {}
     activated: set[str] = set()
     for call in trace.calls:
         if modules.types(call.module)[:1] == ("nn.MultiheadAttention",):
             calls.setdefault(call.module, []).append(call)
-        elif call.layer.op in ("relu", "gelu"):  # of a function, or of a module nn.ReLU inside
+        elif call.layer.op in ("relu", "gelu"):  # as a function, or as a submodule nn.ReLU
             activated |= {call.module, call.module.rpartition(".")[0]}
     needing: frozenset[str] = frozenset()
     training: frozenset[str] = frozenset()
@@ -109,8 +109,8 @@ def _self_attention_scores(calls: Iterable[Call]) -> Call | None:
 
 
 def _has_no_float_mask(calls: Iterable[Call], scores: Call) -> bool:
-    # ``is_causal`` hides the mask that the model passed: a floating-point one, as PyTorch makes them. A bool mask shows
-    # as the masked_fill that converts it.
+    # With ``is_causal``, the trace does not show the mask that the model passed. It is taken as floating-point, as
+    # PyTorch generates them; a bool mask would show as the masked_fill that converts it.
     if scores.layer.attrs.get("causal"):
         return False
     made: set[int] = set()
@@ -121,11 +121,11 @@ def _has_no_float_mask(calls: Iterable[Call], scores: Call) -> bool:
     return all(each in made for name, each in operands if name in ("mask", "b"))
 
 
-# Trained operands: these have gradients, which decides what PyTorch runs.
+# Trained operands: whether an operand needs a gradient decides which operators PyTorch runs.
 
 
 def learned_inputs(trace: Trace) -> list[tuple[int, ...]]:
-    """Return, for each call of a trace, the positions of its inputs that are trained or computed from trained ones."""
+    """Return, for each call, the positions of its inputs that are trained parameters or computed from them."""
     frozen = {parameter for module in trace.run.modules.values() for parameter in module.frozen}
     learned: set[int] = set()
     found: list[tuple[int, ...]] = []
@@ -141,13 +141,13 @@ def learned_inputs(trace: Trace) -> list[tuple[int, ...]]:
     return found
 
 
-# Liveness: tracing tools drop calls that no returned value depends on.
+# Liveness: tracing tools drop calls that no output depends on.
 
 
 def live_calls(trace: Trace) -> set[int] | None:
-    """Return the positions of the calls on which the returned values depend; None if the run does not know these.
+    """Return the positions of the calls that the outputs depend on; None if the outputs of the run are unknown.
 
-    A call is needed if it writes to a storage that is needed later, so calls in place count too.
+    A call that writes to a storage which is needed later is needed, too; so in-place calls are included.
     """
     if not trace.run.returned:
         return None
@@ -180,7 +180,7 @@ def has_api_calls(trace: Trace) -> bool:
 
 
 def short_function(qualified: str) -> str:
-    """Return the name of a function as rules write it: ``F.relu`` for ``torch.nn.functional.relu``."""
+    """Return the short name of a function in rules: ``F.relu`` for ``torch.nn.functional.relu``."""
     for prefix, short in _PREFIXES.items():
         if qualified.startswith(prefix):
             return short + qualified.removeprefix(prefix)
@@ -212,19 +212,19 @@ _USUAL_FUNCTIONS: Mapping[str, str] = {
     "add": "operator.add",
     "mul": "operator.mul",
 }
-"""The usual spelling of operators, by the name of the native operator."""
+"""The usual API function of an operator, by its native name."""
 
 
 _ONLY_IN_MODULES = frozenset((f"{_FUNCTIONAL}relu", f"{_FUNCTIONAL}sigmoid"))
-"""Functions usually called as a method or as ``torch.relu``."""
+"""Functions that only ``torch.nn`` modules usually call; other code calls a method, or ``torch.relu``."""
 
 
 def guessed_function(call: Call, types: tuple[str, ...]) -> str:
-    """Return the function that most models call for an operator; ``""`` if none is usual.
+    """Return the function that most models call for an operator; empty if there is no usual one.
 
     Args:
         call: the call.
-        types: the types of its module, see :meth:`ModuleIndex.types`.
+        types: the types of its module; see :meth:`ModuleIndex.types`.
     """
     function = _USUAL_FUNCTIONS.get(call.operator.partition("::")[2], "")
     in_torch_module = bool(types) and types[0].startswith("nn.")
@@ -235,10 +235,10 @@ class Line(NamedTuple):
     """An amount that a rule of a convention gives.
 
     Attributes:
-        position: position of the call in the trace; None for a term of the network as a whole.
+        position: the position of the call in the trace; None for a term of the network as a whole.
         rule: the key of the rule.
-        expression: the text of its expression.
-        amount: the amount, of all executions of the call.
+        expression: its expression as text.
+        amount: the amount of all executions of the call.
     """
 
     position: int | None
@@ -249,7 +249,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Counts:
-    """A run as a convention counts it.
+    """The counts of a run by a convention.
 
     Attributes:
         convention: the convention.
@@ -275,7 +275,7 @@ class _RunFacts:
         return learned_inputs(self.trace)
 
     def value(self, expression: Expression, position: int) -> Dim:
-        """Return the value of an expression for a call; equal layers are computed once."""
+        """Return the value of an expression for a call, cached for equal layers."""
         record = self.trace.records[position]
         call = record.call
         learned = () if expression.names.isdisjoint(("learned", "runs_mm")) else self._learned[position]
@@ -302,10 +302,10 @@ def _is_in_place(call: Call) -> bool:
 def count(trace: Trace, convention: Convention) -> Counts:
     """Count a run by a convention.
 
-    It uses the rules of the installed release of the tool, unless the convention names a release.
+    The rules are those of the installed release of the tool, unless the convention names a release.
 
     Raises:
-        CostError: if the convention needs what this run does not know, such as the types of modules.
+        CostError: if the run lacks data that the convention needs, such as the types of modules.
     """
     convention = convention.of_release(trace.run.frameworks.get(convention.tool, ""))
     facts = _RunFacts(trace)
@@ -387,7 +387,7 @@ def _count_calls(facts: _RunFacts, each: Pass, keys: Callable[[CallCost], Iterat
         if each.alias:
             amount = amount * facts.modules.n_paths(call.module) ** each.alias
         amount = amount * call.times
-        if each.per_item:  # the tool divides the sum: what one call leaves over is added to the next
+        if each.per_item:  # the tool divides the total, so the remainder carries over
             whole = amount + rest
             amount = floor_div(whole, items)
             rest = whole - amount * items
@@ -504,23 +504,23 @@ def amounts(counts: Counts, trace: Trace) -> list[Dim]:
     return found
 
 
-# A report as a convention counts it.
+# A report with the amounts of a convention.
 
 
 class View(OfReport):
-    """A report as a convention counts it; :meth:`costcore.Report.under` returns it.
+    """A report counted by a convention; returned by :meth:`costcore.Report.under`.
 
-    The calls are the calls of the report, which does not change. A call that the convention does not count has 0;
-    a call that costcore could not count is unknown here too, and the status is ``partial``. All ``show_…`` and ``to_…``
+    It has the calls of the report, which does not change. A call that the convention does not count has the amount 0. A
+    call that costcore could not count is unknown here, too, and the status is ``partial``. All ``show_…`` and ``to_…``
     methods of reports, ``tree`` and ``plot`` work, with the amounts of the convention in the column of FLOPs.
 
     Args:
-        counts: what the convention counts.
+        counts: the counts of the convention.
         trace: the run.
-        make_report: makes a report of a trace.
+        make_report: returns the report of a trace.
 
     Attributes:
-        counts: the convention, and a line for every call that one of its rules counts.
+        counts: the convention, and a line for every call that it counts.
     """
 
     def __init__(self, counts: Counts, trace: Trace, make_report: Callable[[Trace], Any]) -> None:
@@ -558,7 +558,7 @@ class View(OfReport):
     def report(self) -> Any:
         """The report with the amounts of the convention as FLOPs, a :class:`costcore.Report`.
 
-        Made on demand: many conventions are tried for their totals alone.
+        It is built on demand, because explanations try many conventions and only need totals.
 
         Raises:
             CostError: if the convention is a closed form, which has no amounts of calls.
@@ -582,7 +582,7 @@ class View(OfReport):
 
     @property
     def unit(self) -> str:
-        """Its unit: ``MAC``, ``FLOP``, ``MULT``, ``BOP`` or ``OP``."""
+        """The unit: ``MAC``, ``FLOP``, ``MULT``, ``BOP`` or ``OP``."""
         return self.counts.convention.unit
 
     @cached_property
@@ -592,17 +592,17 @@ class View(OfReport):
 
     @property
     def status(self) -> str:
-        """``complete``, ``assumed`` or ``partial``, see :attr:`costcore.Report.status`."""
+        """``complete``, ``assumed`` or ``partial``; see :attr:`costcore.Report.status`."""
         return self._trace.status
 
     @property
     def notes(self) -> list[str]:
-        """Gaps between this count and the tool, with their size where known."""
+        """Known differences from the tool, with their size if it is known."""
         return list(self.counts.notes)
 
     @cached_property
     def by_call(self) -> dict[str, Dim]:
-        """The amount of every call by name, 0 if the convention does not count it."""
+        """The amount of every call by name; 0 if the convention does not count it."""
         return {
             record.call.name: amount
             for record, amount in zip(self._trace, self.amounts, strict=True)
@@ -611,7 +611,7 @@ class View(OfReport):
 
     @cached_property
     def by_term(self) -> dict[str, Dim]:
-        """The terms of a closed form by name; of any other convention the amounts by key of the rule."""
+        """The terms of a closed form by name; for other conventions, the amounts by rule."""
         terms: dict[str, list[Dim]] = {}
         for line in self.counts.lines:
             terms.setdefault(line.rule, []).append(line.amount)
@@ -629,7 +629,7 @@ class View(OfReport):
 
     @cached_property
     def ignored(self) -> dict[str, list[str]]:
-        """Calls by operator that do arithmetic, or have parameters, and that the convention does not count."""
+        """Calls that the convention does not count although they do arithmetic or have parameters, by operator."""
         ignored: dict[str, list[str]] = {}
         for record, amount in zip(self._trace, self.amounts, strict=True):
             call = record.call
@@ -638,15 +638,15 @@ class View(OfReport):
         return {} if self.is_closed_form else ignored
 
     def subs(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> View:
-        """Return this view with values for its symbolic dimensions, as :meth:`costcore.Report.subs` does."""
+        """Return this view with values for symbolic dimensions; see :meth:`costcore.Report.subs`."""
         report = self._make_report(substitute_values(self._trace, {**(values or {}), **named}))
         return view_of(report, self.counts.convention)
 
     def describe(self, unit: str | None = "auto", n_digits: int | None = 3) -> str:
-        """Return the total with its parts and the operators ignored by the convention, as text.
+        """Return the total, its parts, and the operators that the convention ignores, as text.
 
         Args:
-            unit: a prefix of numbers as for :meth:`costcore.Report.show_report`.
+            unit: the unit prefix; see :meth:`costcore.Report.show_report`.
             n_digits: digits after the decimal point.
 
         Raises:
@@ -674,13 +674,13 @@ class View(OfReport):
 
     @cached_property
     def lines(self) -> list[tuple[Call | None, Line]]:
-        """Every line with the call that it counts; None for a term of a closed form."""
+        """Every line with its call; None for a term of a closed form."""
         records = self._trace.records
         return [(None if line.position is None else records[line.position].call, line) for line in self.counts.lines]
 
     @cached_property
     def amounts(self) -> Sequence[Dim]:
-        """The amount of every call in the order of the trace, 0 for one that is not counted."""
+        """The amount of every call, in the order of the trace; 0 for a call that is not counted."""
         return amounts(self.counts, self._trace)
 
     @property
@@ -695,20 +695,20 @@ class View(OfReport):
 
     @property
     def is_closed_form(self) -> bool:
-        """Whether the convention counts the network as a whole, from its sizes: no call or module has an amount."""
+        """Whether the convention is computed from the sizes of the whole network, without amounts per call."""
         return any(line.position is None for line in self.counts.lines)
 
 
 def under(report: ReportLike, convention: str | PathLike[str]) -> View:
-    """Return a report as the convention of that name or file counts it, see :meth:`costcore.Report.under`."""
+    """Return a report counted by a convention, given by name or file; see :meth:`costcore.Report.under`."""
     return view_of(report, find_convention(convention))
 
 
 def view_of(report: ReportLike, convention: Convention) -> View:
-    """Return a :class:`costcore.Report` as a convention counts it.
+    """Return a :class:`costcore.Report` counted by a convention.
 
     Raises:
-        CostError: if the convention needs what the capture does not know.
+        CostError: if the capture lacks data that the convention needs.
     """
     return View(count(report.trace, convention), report.trace, type(report))
 
@@ -723,7 +723,7 @@ def _does_arithmetic(cost: Cost) -> bool:
 
 
 def counted_trace(trace: Trace, amounts: Sequence[Dim], convention: str, unit: str) -> Trace:
-    """Return the trace with amounts of a convention as FLOPs, and its unit and name in the run.
+    """Return a trace whose FLOPs are the amounts of a convention; the run has its name and unit.
 
     The amount of a call covers all its executions, so ``times`` becomes 1.
 

@@ -1,7 +1,7 @@
-"""The vocabulary of conventions: quantities of a call that their rules can name.
+"""The vocabulary of conventions: quantities of a call that rules can name.
 
-Below it, the figures that need a computation of their own: the cost of an einsum as other tools take it, the windows of
-pools, and the types and parents of modules.
+The rest of the module computes them: einsum costs as other tools define them, windows of poolings, and types and
+parents of modules.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OPERANDS: Mapping[str, str] = {
 
 AMOUNTS: Mapping[str, str] = {
     "macs": "multiply-adds of matrix products, as costcore counts them",
-    "element_macs": "the same, a product of complex numbers as one, not four",
+    "element_macs": "multiply-adds of matrix products, a complex one as one, not four",
     "is_complex": "whether its operands are complex numbers",
     "flops": "FLOPs, as costcore counts them, a fused multiply-add as one",
     "fma": "fused multiply-adds",
@@ -78,20 +78,20 @@ FUNCTIONS: Mapping[str, tuple[int, str]] = {
     "learned": (1, "learned(x): whether an operand is a trained parameter or computed from one"),
     "needs": (1, "needs(x): whether a backward pass needs the gradient of an operand"),
     "bits": (1, "bits(x): bits of one element of an operand"),
-    "windows": (0, "windows(): inputs that all windows of an average pool take in"),
-    "float_windows": (0, "float_windows(): input by output positions of an adaptive pool, in floating point"),
-    "floor_windows": (0, "floor_windows(): the same, each axis rounded down"),
-    "guessed_windows": (0, "guessed_windows(): the same, remainder + 1 of an axis that does not divide"),
+    "windows": (0, "windows(): inputs in all windows of an average pool"),
+    "float_windows": (0, "float_windows(): window size of an adaptive pool, input / output size, in floating point"),
+    "floor_windows": (0, "floor_windows(): the same, rounded down along each axis"),
+    "guessed_windows": (0, "guessed_windows(): the same, but remainder + 1 along an axis with a remainder"),
     "forward_positions": (0, "forward_positions(): output positions of a convolution that is not transposed"),
     "truncate": (1, "truncate(n): a floating-point number cut to an integer"),
     "square_kernel": (0, "square_kernel(): elements of the kernel, one side only if it was given as an int"),
     "einsum_numpy": (0, "einsum_numpy(): the optimized FLOP count that numpy.einsum_path prints, 4 digits"),
     "einsum_equation": (0, "einsum_equation(): its equation with letters in order, abc,abd->acd"),
     "einsum_sizes": (0, "einsum_sizes(): product of the sizes of all its indices, 0 with an ellipsis"),
-    "einsum_pair": (0, "einsum_pair(): products of two operands, each summed before over what only it has"),
+    "einsum_pair": (0, "einsum_pair(): products of two operands, each first summed over indices of its own"),
     "einsum_products": (0, "einsum_products(): products of the bmm that PyTorch runs, of pairs from left to right"),
     "einsum_sums": (0, "einsum_sums(): whether it sums over an index"),
-    "left_broadcast": (0, "left_broadcast(): elements of the two shapes lined up from the left"),
+    "left_broadcast": (0, "left_broadcast(): elements of the broadcast shape, with axes aligned at the left"),
 }
 """Functions by name, with the number of their arguments."""
 
@@ -103,13 +103,13 @@ _GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 
 
 class Quantities:
-    """The quantities of one layer; calling it returns a quantity, or a function, by name.
+    """The quantities of one layer. Call it with a name to get a quantity or a function.
 
     Args:
         layer: the layer.
-        cost: its cost; None if it has none.
+        cost: its cost; None if it is unknown.
         strided: positions of its inputs that are not contiguous.
-        kernel_is_int: whether the module was given its kernel size as an int; None if that is unknown.
+        kernel_is_int: whether the module was created with an int as kernel size; None if unknown.
         learned: positions of its inputs that are trained parameters or computed from one.
         in_place: whether its first output has the memory of its first input.
     """
@@ -134,7 +134,7 @@ class Quantities:
         """Return a quantity or a function.
 
         Raises:
-            CostError: if the layer lacks what it is computed from.
+            CostError: if the layer lacks an operand or attribute that it needs.
         """
         if name in OPERANDS:
             tensor = self._find(name)
@@ -369,18 +369,18 @@ def vocabulary() -> dict[str, str]:
     return {**OPERANDS, **AMOUNTS, **{name: meaning for name, (_, meaning) in FUNCTIONS.items()}}
 
 
-# Einsum, as other tools cost it.
+# Einsum costs of other tools.
 
 
 MAX_OPERANDS = 6
-"""The maximum number of operands for an exhaustive search of the order of contraction."""
+"""The maximum number of operands for an exhaustive search of contraction orders."""
 
 _Shapes: TypeAlias = "tuple[tuple[Dim, ...], ...]"
 
 
 def _sides(equation: str, shapes: _Shapes) -> tuple[list[str], str]:
     inputs, arrow, output = equation.replace(" ", "").partition("->")
-    # Letters for the axes of an ellipsis, aligned at the right; the result may have more of them than the operands.
+    # An ellipsis gets letters for its axes, aligned at the right; the result may have more axes than the operands.
     dots = "".join(letter for letter in string.ascii_letters if letter not in equation)
     if not arrow:
         letters = inputs.replace(",", "").replace("...", "")
@@ -396,7 +396,7 @@ def _sizes(inputs: list[str], shapes: _Shapes) -> dict[str, Dim]:
     found: dict[str, Dim] = {}
     for term, shape in zip(inputs, shapes, strict=False):
         for index, size in zip(term, shape, strict=False):
-            # A dimension of size 1 is broadcast: another operand decides.
+            # A size of 1 is broadcast to the size in another operand.
             if found.get(index, 1) == 1:
                 found[index] = size
     return found
@@ -408,7 +408,7 @@ def product_of_sizes(equation: str, shapes: _Shapes) -> Dim:
 
 
 def products_of_a_pair(equation: str, shapes: _Shapes) -> Dim:
-    """Return the products of two operands, after each is summed over indices that only it has; 0 for more operands."""
+    """Return the products of two operands, each first summed over indices of its own; 0 for more operands."""
     if len(shapes) != 2:
         return 0
     inputs, output = _sides(equation, shapes)
@@ -421,10 +421,10 @@ def products_of_a_pair(equation: str, shapes: _Shapes) -> Dim:
 
 
 def products_in_pairs(equation: str, shapes: _Shapes) -> Dim:
-    """Return the products of the batched matrix products that PyTorch runs, in pairs from left to right.
+    """Return the multiplications of the batched matrix products that PyTorch runs on pairs from left to right.
 
-    An index that one operand of a pair has, and nothing later needs, is summed before. A pair without a common index to
-    sum over is multiplied element by element. Indices of size 1 do not count.
+    An index that only one operand of a pair has, and that is not needed later, is summed first. A pair without a common
+    index to sum over is an elementwise product. Indices of size 1 do not count.
     """
     inputs, output = _sides(equation, shapes)
     sizes = _sizes(inputs, shapes)
@@ -443,13 +443,13 @@ def products_in_pairs(equation: str, shapes: _Shapes) -> Dim:
 
 
 def is_summing(equation: str, shapes: _Shapes) -> bool:
-    """Return whether any index of an operand is not one of the result."""
+    """Return whether an index of an operand is missing in the result."""
     inputs, output = _sides(equation, shapes)
     return any(index not in output for term in inputs for index in term)
 
 
 def with_letters_in_order(equation: str) -> str:
-    """Return the equation with its indices renamed to ``a``, ``b`` … in the order in which they appear."""
+    """Rename the indices of an equation to ``a``, ``b`` … in order of appearance."""
     compact = equation.replace(" ", "")
     letters = [*dict.fromkeys(letter for letter in compact if letter.isalpha())]
     return compact.translate({ord(letter): 97 + i for i, letter in enumerate(letters)})
@@ -458,12 +458,12 @@ def with_letters_in_order(equation: str) -> str:
 def flops_that_numpy_prints(equation: str, shapes: _Shapes) -> int:
     """Return the "optimized FLOP count" of ``numpy.einsum_path``, which has four significant digits.
 
-    A contraction costs the size of all its indices, times the number of its operands, one less if nothing is summed.
-    Of three or more operands numpy takes the order of pairs that costs least, without results larger than the largest
-    operand or the result. It adds 1.
+    A contraction costs the product of all its index sizes, times its number of operands (minus 1 if nothing is summed).
+    For three or more operands, numpy takes the cheapest order of pairs whose results are not larger than the largest
+    operand or the final result. It adds 1 to the total.
 
     Raises:
-        CostError: if a size is symbolic, as digits cannot be rounded then, or there are too many operands.
+        CostError: if a size is symbolic, so it cannot be rounded, or if there are too many operands.
     """
     inputs, output = _sides(equation, shapes)
     by_index = _sizes(inputs, shapes)
@@ -507,19 +507,19 @@ def _min_pairwise_cost(
     return min(costs, default=_joint_cost(operands, output, by_index))
 
 
-# Windows of pools and convolutions, as other tools compute them.
+# Windows of poolings and convolutions, as other tools compute them.
 
 
 def pooled_axes(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> list[tuple[Dim, Dim]]:
-    """Return input and output size of every axis behind batch and channels."""
+    """Return input and output size of every axis after batch and channels."""
     return [*zip(x[2:], y[2:], strict=False)]
 
 
 def taps_of_average_pool(layer: Layer) -> Dim:
-    """Return the inputs in all windows of an average pool: padding counts where it is averaged, never beyond.
+    """Return the inputs in all windows of an average pool; padding counts only if it is part of the average.
 
-    The windows of an adaptive pool from ``n`` inputs to ``m`` outputs overlap by one input where ``m`` does not divide
-    ``n``: ``n + m - gcd(n, m)`` in all.
+    Windows of an adaptive pool from ``n`` inputs to ``m`` outputs may overlap by one input, so they have
+    ``n + m - gcd(n, m)`` inputs in all.
     """
     x, y = layer["x"], layer.out
     kernel, stride, padding = (layer.attrs.get(name) for name in ("kernel", "stride", "padding"))
@@ -544,7 +544,7 @@ def _window_lengths(size: int, outputs: int, kernel: int, stride: int, padding: 
 
 
 def quotient_in_floats(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> Any:
-    """Return the product of input by output sizes in floating point, as thop rounds it."""
+    """Return the product of ``input / output`` sizes in floating point, with the rounding errors of thop."""
     result: Any = 1
     for i, o in pooled_axes(x, y):
         result = result * (i / o)
@@ -552,7 +552,7 @@ def quotient_in_floats(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> Any:
 
 
 def positions_of_convolution(layer: Layer) -> Dim:
-    """Return the output positions that a convolution with the settings of this layer has."""
+    """Return the output positions of a convolution with the settings of this layer."""
     settings = (layer.attrs[name] for name in ("kernel", "stride", "padding", "dilation"))
     axes = zip(layer["x"].shape[2:], *settings, strict=False)
     return prod(
@@ -569,7 +569,7 @@ _TORCH = "torch.nn.modules."
 
 @lru_cache(maxsize=1 << 12)
 def short_type(qualified: str) -> str:
-    """Return the name of a class as rules write it: ``nn.Conv2d`` for ``torch.nn.modules.conv.Conv2d``."""
+    """Return the short name of a class in rules: ``nn.Conv2d`` for ``torch.nn.modules.conv.Conv2d``."""
     if qualified.startswith(_TORCH):
         return f"nn.{qualified.rpartition('.')[2]}"
     return qualified
@@ -582,7 +582,7 @@ class ModuleIndex:
         run: the run.
 
     Attributes:
-        has_types: whether the capture knows the qualified types of modules of PyTorch.
+        has_types: whether the capture has the qualified class names of PyTorch modules.
     """
 
     has_types: bool
@@ -615,7 +615,7 @@ class ModuleIndex:
         return self._modules.get(module.same_as, module) if module is not None and module.same_as else module
 
     def types(self, path: str) -> tuple[str, ...]:
-        """Return the class of a module and its base classes, as rules write them; empty if they are unknown."""
+        """Return the short names of the class of a module and of its base classes; empty if unknown."""
         found = self._bases.get(path)
         if found is None:
             module = self.get(path)
@@ -627,17 +627,17 @@ class ModuleIndex:
         return path not in self._has_children
 
     def n_paths(self, path: str) -> int:
-        """Return the number of ways to a module from the model; a parent that holds it under two names is one way."""
+        """Return the number of paths of parents from the model to a module; two names in one parent are one path."""
         path = self._first_path(path)
         found = self._n_paths.get(path)
         if found is None:
             parents = self._parents.get(path, ())
-            self._n_paths[path] = 1  # for a module that an edited report puts inside itself
+            self._n_paths[path] = 1  # stops recursion if an edited report has a cycle
             found = self._n_paths[path] = sum(map(self.n_paths, parents)) if parents else 1
         return found
 
     def ancestors(self, path: str) -> Iterator[str]:
-        """Yield the paths of the modules around a module, from the inside out."""
+        """Yield the paths of the modules around a module, innermost first."""
         while path:
             path = path.rpartition(".")[0]
             yield path

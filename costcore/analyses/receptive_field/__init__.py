@@ -1,7 +1,7 @@
 """The receptive field: which positions of the input can change one position of an output.
 
-Along each axis of the input, every value of a run carries a periodic map from its positions to intervals of input
-positions (``dependence``). ``rules`` has a rule per operator, ``fields`` applies them over a trace and has the result.
+For each axis of the input, every value of a run has a periodic map from its positions to intervals of input positions
+(``dependence``). ``rules`` has a rule per operator. ``fields`` applies the rules to a trace and has the result.
 """
 
 from costcore.analyses.analysis import Analysis, View

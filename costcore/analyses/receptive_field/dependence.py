@@ -1,8 +1,8 @@
-"""How a value depends on one axis of the input: the map of its positions, and where its axes carry them.
+"""How a value depends on one axis of the input.
 
-A :class:`PeriodicMap` sends each position of a value to an interval of the input. A position can be spread over axes,
-as :class:`AxisFactor` says, after reshapes. Rules transform a :class:`Dependence`: they slide windows, contract axes,
-reshape, broadcast, and unite operands.
+A :class:`PeriodicMap` maps each position of a value to an interval of the input. After a reshape, several axes of the
+value may count one position together; an :class:`AxisFactor` is the part of one axis. Rules transform a
+:class:`Dependence`: they slide windows, contract axes, reshape, broadcast, and unite operands.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from costcore.numbers import Dim, is_symbolic
 
 
 class CannotFollowError(Exception):
-    """A rule does not know the dependence of its outputs; the message is the reason."""
+    """A rule cannot determine the dependence of its outputs; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class AxisFactor:
-    """A part of the position that one axis of a value counts.
+    """The contribution of one axis of a value to its position along an axis of the input.
 
-    At index i of the axis, its value is d = (i - start) // unit % size, and it adds d * weight to the position. An axis
-    that carries the whole position has one digit, with unit 1 and weight 1. A reshape of H and W to H * W gives H the
-    unit W; a split of H into blocks of r rows gives two digits, of weight r and 1.
+    Index i of the axis gives the digit d = (i - start) // unit % size, which adds d * weight to the position. If the
+    axis alone is the position, unit and weight are 1. After a reshape of H and W to H * W, the factor of H has unit W.
+    After a split of H into blocks of r rows, H has two factors, with weights r and 1.
 
     Attributes:
         axis: the axis of the value.
-        size: the number of its values.
-        unit: the number of indices per value.
-        weight: the positions per value.
-        start: the first index at which it counts; others do not depend on the input.
+        size: the number of digits.
+        unit: the number of indices per digit.
+        weight: the number of positions per digit.
+        start: the first index that depends on the input.
     """
 
     axis: int
@@ -45,21 +45,21 @@ class AxisFactor:
 
     @property
     def place(self) -> tuple[int, Dim, Dim, Dim]:
-        """The indices that it counts, comparable between operands of one shape."""
+        """Everything but the weight; equal for operands of one shape if they count the same indices."""
         return self.axis, self.unit, self.size, self.start
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """The dependence of each position on a bounded part of the input.
+    """The dependence of each position on an interval of the input.
 
     Attributes:
-        map: from positions to intervals of the input.
-        digits: what the position consists of, the largest weight first; none if the value has one position.
+        map: maps positions to intervals of the input.
+        factors: the factors of the position, largest weight first; empty if the value has only one position.
     """
 
     map: PeriodicMap
-    digits: tuple[AxisFactor, ...] = ()
+    factors: tuple[AxisFactor, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,12 @@ class Dependence:
     """How a value depends on one axis of the input.
 
     Attributes:
-        path: the local part; None if there is none, or if it cannot be followed.
-        global_by: the node that first made it depend on the whole axis; empty if nothing did.
-        unknown: the reason why it is unknown, with the node; empty if it is known.
-        misaligned: the node that first joined operands of different strides, so that the field grows with the position.
-        bounded: the node from which on the path is an upper bound.
-        wrapped: the node from which on positions wrap around, which the path does not contain.
+        path: the local dependence; None if there is none, or if it is unknown.
+        global_by: the first call that depends on the whole axis; empty if there is none.
+        unknown: the call from which on the dependence is unknown, and why; empty if it is known.
+        misaligned: the first call that joins operands of different strides, so the field grows with the position.
+        bounded: the first call after which the path is only an upper bound.
+        wrapped: the first call with positions that wrap around, which the path does not include.
     """
 
     path: Path | None = None
@@ -87,11 +87,11 @@ class Dependence:
         return replace(self, path=path)
 
     def made_global(self, node: str) -> Dependence:
-        """Return the dependence of a value that depends on the whole axis, because of ``node`` if of no earlier one."""
+        """Mark the value as dependent on the whole axis; ``node`` is the cause unless an earlier call is."""
         return self if self.global_by else replace(self, global_by=node)
 
-    def marks(self, other: Dependence) -> Dependence:
-        """Return this dependence with the marks of another operand's, except its path."""
+    def with_marks_of(self, other: Dependence) -> Dependence:
+        """Return this dependence, also with the marks (all attributes but the path) of another."""
         pairs = {
             name: getattr(self, name) or getattr(other, name)
             for name in ("global_by", "unknown", "misaligned", "bounded", "wrapped")
@@ -101,18 +101,18 @@ class Dependence:
 
 
 def of_input(axis: int, size: Dim) -> Dependence:
-    """Return the dependence of the input on its own axis."""
+    """Return the dependence of the input on one of its axes."""
     return Dependence(Path(IDENTITY, (AxisFactor(axis, size),)))
 
 
 def carries(dependence: Dependence | None, axis: int) -> bool:
-    """Return whether indices along an axis of a value count positions."""
+    """Return whether an axis of a value counts positions."""
     path = None if dependence is None else dependence.path
-    return path is not None and any(digit.axis == axis for digit in path.digits)
+    return path is not None and any(factor.axis == axis for factor in path.factors)
 
 
 def exact_quotient(a: Dim, b: Dim) -> Dim | None:
-    """Return ``a / b``; None if it is not a whole number, for all values of symbols."""
+    """Return ``a / b``; None unless it is an integer for all values of symbols."""
     if a == b:
         return 1
     if is_symbolic(a) or is_symbolic(b):
@@ -126,17 +126,17 @@ def exact_quotient(a: Dim, b: Dim) -> Dim | None:
 
 
 def top(path: Path) -> AxisFactor:
-    """Return the digit that counts the largest part of the position."""
-    return path.digits[0]
+    """Return the factor with the largest weight."""
+    return path.factors[0]
 
 
-def sorted_digits(digits: Iterable[AxisFactor]) -> tuple[AxisFactor, ...]:
-    """Return digits with the largest weight first."""
-    return tuple(sorted(digits, key=lambda digit: -digit.weight))
+def sorted_factors(factors: Iterable[AxisFactor]) -> tuple[AxisFactor, ...]:
+    """Sort factors, largest weight first."""
+    return tuple(sorted(factors, key=lambda factor: -factor.weight))
 
 
 def number(value: Dim, what: str) -> int:
-    """Return a dimension that must be a number.
+    """Return a dimension as an int.
 
     Raises:
         CannotFollowError: if it is symbolic.
@@ -148,179 +148,179 @@ def number(value: Dim, what: str) -> int:
 
 
 def normalized(path: Path) -> Path:
-    """Return the path with weights that have no common factor; without digits, with the interval of one position."""
-    if not path.digits:
+    """Divide all weights by the smallest if possible; without factors, keep only position 0 of the map."""
+    if not path.factors:
         return Path(path.map.through(Stencil(0, ((0,),))))
-    smallest = path.digits[-1].weight
-    if smallest <= 1 or any(digit.weight % smallest for digit in path.digits):
+    smallest = path.factors[-1].weight
+    if smallest <= 1 or any(factor.weight % smallest for factor in path.factors):
         return path
-    digits = tuple(replace(digit, weight=digit.weight // smallest) for digit in path.digits)
-    return Path(path.map.through(Stencil.every(smallest)), digits)
+    factors = tuple(replace(factor, weight=factor.weight // smallest) for factor in path.factors)
+    return Path(path.map.through(Stencil.every(smallest)), factors)
 
 
 def without(dependence: Dependence, dropped: Iterable[AxisFactor], node: str) -> Dependence:
-    """Return the dependence of a value that combines all values of some digits of its operand.
+    """Return the dependence of a value that combines all indices of some factors.
 
-    If the digit with the largest weight is among them, it depends on the whole axis.
+    If the factor with the largest weight is among them, the value depends on the whole axis.
     """
     path = dependence.path
-    dropped = [digit for digit in dropped if path is not None and digit in path.digits]
+    dropped = [factor for factor in dropped if path is not None and factor in path.factors]
     if path is None or not dropped:
         return dependence
     if top(path) in dropped:
         return dependence.with_path(None).made_global(node)
-    for digit in dropped:
-        taps = Stencil(1, (range(0, digit.weight * number(digit.size, "a block"), digit.weight),))
-        path = Path(path.map.through(taps), tuple(each for each in path.digits if each != digit))
+    for factor in dropped:
+        stencil = Stencil(1, (range(0, factor.weight * number(factor.size, "a block"), factor.weight),))
+        path = Path(path.map.through(stencil), tuple(each for each in path.factors if each != factor))
     return dependence.with_path(normalized(path))
 
 
-def fixed(path: Path, digit: AxisFactor, value: int) -> Path:
-    """Return the path of one value of a digit."""
-    rest = tuple(each for each in path.digits if each != digit)
-    return normalized(Path(path.map.through(Stencil.every(1, digit.weight * value)), rest))
+def fixed(path: Path, factor: AxisFactor, value: int) -> Path:
+    """Return the path at one digit of a factor."""
+    rest = tuple(each for each in path.factors if each != factor)
+    return normalized(Path(path.map.through(Stencil.every(1, factor.weight * value)), rest))
 
 
-def at_first(path: Path, digits: Iterable[AxisFactor]) -> Path:
-    """Return the path of the first value of some digits."""
-    dropped = set(digits)
-    return normalized(Path(path.map, tuple(each for each in path.digits if each not in dropped)))
+def at_first(path: Path, factors: Iterable[AxisFactor]) -> Path:
+    """Return the path at digit 0 of some factors."""
+    dropped = set(factors)
+    return normalized(Path(path.map, tuple(each for each in path.factors if each not in dropped)))
 
 
 def contracted(dependence: Dependence, axes: Iterable[int], node: str) -> Dependence:
     """Return the dependence of a value that combines all indices of some axes; the axes remain."""
     axes = set(axes)
     path = dependence.path
-    return dependence if path is None else without(dependence, [d for d in path.digits if d.axis in axes], node)
+    return dependence if path is None else without(dependence, [d for d in path.factors if d.axis in axes], node)
 
 
 def moved(dependence: Dependence, to: Iterable[int | None]) -> Dependence:
-    """Return the dependence after axes moved; ``to`` has the new number of each axis.
+    """Return the dependence after a permutation of axes; ``to`` has the new number of each axis, None if removed.
 
     Raises:
-        CannotFollowError: if an axis that carries positions is gone.
+        CannotFollowError: if an axis that counts positions is removed.
     """
     path, numbers = dependence.path, tuple(to)
     if path is None:
         return dependence
-    digits = []
-    for digit in path.digits:
-        axis = numbers[digit.axis]
+    factors = []
+    for factor in path.factors:
+        axis = numbers[factor.axis]
         if axis is None:
             raise CannotFollowError("an axis with positions is removed")
-        digits.append(replace(digit, axis=axis))
-    return dependence.with_path(Path(path.map, tuple(digits)))
+        factors.append(replace(factor, axis=axis))
+    return dependence.with_path(Path(path.map, tuple(factors)))
 
 
-def plain_digit(path: Path, axis: int, size: Dim) -> tuple[Path, AxisFactor] | None:
-    """Return the digit that counts the indices of an axis, one by one, and the path with it; None if there is none.
+def plain_factor(path: Path, axis: int, size: Dim) -> tuple[Path, AxisFactor] | None:
+    """Return a path with a factor of unit 1 for an axis, and this factor; None if the axis counts no positions.
 
     Raises:
-        CannotFollowError: if the axis carries positions in another way.
+        CannotFollowError: if there is no such path.
     """
-    on_axis = [digit for digit in path.digits if digit.axis == axis]
+    on_axis = [factor for factor in path.factors if factor.axis == axis]
     if not on_axis:
         return None
-    digit = on_axis[0]
-    if digit.unit == 1 and digit.size == size:  # which no other part and no start leaves room for
-        return path, digit
-    if exact_quotient(size, digit.size) != digit.unit or len(path.digits) > 1 or digit.weight != 1:
+    factor = on_axis[0]
+    if factor.unit == 1 and factor.size == size:  # so it is the only factor of the axis, with start 0
+        return path, factor
+    if exact_quotient(size, factor.size) != factor.unit or len(path.factors) > 1 or factor.weight != 1:
         raise CannotFollowError("an axis with positions and something else")
-    repeated = path.map.through(Stencil.repeated(number(digit.unit, "a repetition")))
-    digit = AxisFactor(axis, size)
-    return Path(repeated, (digit,)), digit
+    repeated = path.map.through(Stencil.repeated(number(factor.unit, "a repetition")))
+    factor = AxisFactor(axis, size)
+    return Path(repeated, (factor,)), factor
 
 
-def slid(dependence: Dependence, axis: int, taps: Stencil, size: Dim, new_size: Dim) -> Dependence:
-    """Return the dependence after indices along an axis read the ``taps`` of the operand.
+def slid(dependence: Dependence, axis: int, stencil: Stencil, size: Dim, new_size: Dim) -> Dependence:
+    """Return the dependence of a value that reads a stencil along an axis, as a convolution does.
 
     Args:
-        dependence: that of the operand.
-        axis: the axis, of both.
-        taps: the indices read.
+        dependence: the dependence of the operand.
+        axis: the axis of the operand and of the value.
+        stencil: the indices that each index reads.
         size: the size of the axis of the operand.
         new_size: the size of the axis of the value.
 
     Raises:
-        CannotFollowError: if only a part of the position moves along the axis, and the others depend on it.
+        CannotFollowError: if the axis is only a part of the position, and a window reaches into other parts.
     """
-    found = None if dependence.path is None else plain_digit(dependence.path, axis, size)
+    found = None if dependence.path is None else plain_factor(dependence.path, axis, size)
     if found is None:
         return dependence
-    path, digit = found
-    new = replace(digit, size=new_size)
-    if len(path.digits) == 1:
-        return dependence.with_path(Path(path.map.through(taps, size), (new,)))
-    if taps in (Stencil.window(1), Stencil.every(1)):
-        return dependence.with_path(Path(path.map, tuple(new if each == digit else each for each in path.digits)))
-    if digit != top(path) or len(taps.offsets) > 1 or taps.advance < 1:
+    path, factor = found
+    new = replace(factor, size=new_size)
+    if len(path.factors) == 1:
+        return dependence.with_path(Path(path.map.through(stencil, size), (new,)))
+    if stencil in (Stencil.window(1), Stencil.every(1)):
+        return dependence.with_path(Path(path.map, tuple(new if each == factor else each for each in path.factors)))
+    if factor != top(path) or len(stencil.offsets) > 1 or stencil.advance < 1:
         raise CannotFollowError("a window over a part of positions")
-    window = Stencil(1, (tuple(digit.weight * offset for offset in taps.offsets[0]),))
-    widened = path.map.through(window, digit.weight * size)
-    new = replace(new, weight=digit.weight * taps.advance)
-    return dependence.with_path(Path(widened, (new, *path.digits[1:])))
+    window = Stencil(1, (tuple(factor.weight * offset for offset in stencil.offsets[0]),))
+    widened = path.map.through(window, factor.weight * size)
+    new = replace(new, weight=factor.weight * stencil.advance)
+    return dependence.with_path(Path(widened, (new, *path.factors[1:])))
 
 
 def reshaped(dependence: Dependence, old: tuple[Dim, ...], new: tuple[Dim, ...]) -> Dependence:
-    """Return the dependence after elements in row-major order got another shape.
+    """Return the dependence after a reshape.
 
     Raises:
-        CannotFollowError: if positions are split at symbolic sizes, or in parts that differ.
+        CannotFollowError: if positions are split at symbolic sizes, or into parts of different sizes.
     """
     path = dependence.path
     if path is None or old == new:
         return dependence
     strides = [prod(new[axis + 1 :]) for axis in range(len(new))]
-    digits: list[AxisFactor] = []
+    factors: list[AxisFactor] = []
     constant: list[AxisFactor] = []
-    for digit in path.digits:
-        stride = prod(old[digit.axis + 1 :])
-        if digit.start != 0 or digit.size == 1:
-            kept = [axis for axis, size in enumerate(new) if size == old[digit.axis] and strides[axis] == stride]
+    for factor in path.factors:
+        stride = prod(old[factor.axis + 1 :])
+        if factor.start != 0 or factor.size == 1:
+            kept = [axis for axis, size in enumerate(new) if size == old[factor.axis] and strides[axis] == stride]
             if kept:
-                digits.append(replace(digit, axis=kept[0]))
-            elif digit.size == 1:
-                constant.append(digit)
+                factors.append(replace(factor, axis=kept[0]))
+            elif factor.size == 1:
+                constant.append(factor)
             else:
                 raise CannotFollowError("a reshape of positions and something else")
         else:
-            digits += _split_over_axes(digit, digit.unit * stride, new, strides)
-    found = at_first(Path(path.map, sorted_digits((*digits, *constant))), constant)
-    return dependence.with_path(Path(found.map, _merged_digits(found.digits)))
+            factors += _split_over_axes(factor, factor.unit * stride, new, strides)
+    found = at_first(Path(path.map, sorted_factors((*factors, *constant))), constant)
+    return dependence.with_path(Path(found.map, _merged_factors(found.factors)))
 
 
-def _split_over_axes(digit: AxisFactor, unit: Dim, shape: tuple[Dim, ...], strides: list[Dim]) -> list[AxisFactor]:
-    """Return the digits on the axes of a shape that together count what ``digit`` does, one value per ``unit``."""
+def _split_over_axes(factor: AxisFactor, unit: Dim, shape: tuple[Dim, ...], strides: list[Dim]) -> list[AxisFactor]:
+    """Split a factor over the axes of a new shape; one digit of it is ``unit`` elements in row-major order."""
     for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
         inside = exact_quotient(unit, stride)
-        if inside is not None and exact_quotient(size, inside * digit.size) is not None:
-            return [replace(digit, axis=axis, unit=inside)]
-    if not any(map(is_symbolic, (unit, digit.size, *strides))):
+        if inside is not None and exact_quotient(size, inside * factor.size) is not None:
+            return [replace(factor, axis=axis, unit=inside)]
+    if not any(map(is_symbolic, (unit, factor.size, *strides))):
         for stride in strides:
             inner = exact_quotient(stride, unit)
-            if inner is not None and 1 < inner < digit.size and digit.size % inner == 0:
-                outer = replace(digit, size=digit.size // inner, weight=digit.weight * inner)
+            if inner is not None and 1 < inner < factor.size and factor.size % inner == 0:
+                outer = replace(factor, size=factor.size // inner, weight=factor.weight * inner)
                 return [
                     *_split_over_axes(outer, stride, shape, strides),
-                    *_split_over_axes(replace(digit, size=inner), unit, shape, strides),
+                    *_split_over_axes(replace(factor, size=inner), unit, shape, strides),
                 ]
     raise CannotFollowError("a reshape that splits positions unevenly")
 
 
-def _merged_digits(digits: tuple[AxisFactor, ...]) -> tuple[AxisFactor, ...]:
+def _merged_factors(factors: tuple[AxisFactor, ...]) -> tuple[AxisFactor, ...]:
     joined: list[AxisFactor] = []
-    for digit in digits:
+    for factor in factors:
         last = joined[-1] if joined else None
         if (
             last is not None
-            and last.axis == digit.axis
-            and last.start == digit.start == 0
-            and last.weight == digit.weight * digit.size
-            and last.unit == digit.unit * digit.size
+            and last.axis == factor.axis
+            and last.start == factor.start == 0
+            and last.weight == factor.weight * factor.size
+            and last.unit == factor.unit * factor.size
         ):
-            joined[-1] = replace(digit, size=last.size * digit.size)
+            joined[-1] = replace(factor, size=last.size * factor.size)
         else:
-            joined.append(digit)
+            joined.append(factor)
     return tuple(joined)
 
 
@@ -328,9 +328,9 @@ def _merged_digits(digits: tuple[AxisFactor, ...]) -> tuple[AxisFactor, ...]:
 
 
 def united(dependences: Iterable[Dependence | None], node: str) -> Dependence | None:
-    """Return the dependence of a value computed position by position from all operands.
+    """Return the dependence of an elementwise combination of operands.
 
-    Operands that do not depend on the input are None; so is the result if all of them are.
+    None stands for an operand, or a result, that does not depend on the input.
 
     Raises:
         CannotFollowError: if positions cannot be compared.
@@ -343,70 +343,70 @@ def united(dependences: Iterable[Dependence | None], node: str) -> Dependence | 
 
 
 def _union(one: Dependence, other: Dependence, node: str) -> Dependence:
-    # Digits at the same places of both count the same part of the position.
+    # Factors with the same place count the same part of the position in both.
     if one is other:
         return one
     if one.path is None or other.path is None:
         longer = other if one.path is None else one
-        return longer.marks(other if longer is one else one)
-    if len(other.path.digits) > len(one.path.digits):
+        return longer.with_marks_of(other if longer is one else one)
+    if len(other.path.factors) > len(one.path.factors):
         one, other = other, one
     assert one.path is not None
     other = _restricted_to(other, one.path, node)
     assert one.path is not None
     if other.path is not None:
         other = _extended_to(other, one.path, node)
-    both = one.marks(other)
+    both = one.with_marks_of(other)
     if one.path is None or other.path is None or both.path is None:
         return both
     try:
-        return both.with_path(Path(one.path.map.union(other.path.map), one.path.digits))
+        return both.with_path(Path(one.path.map.union(other.path.map), one.path.factors))
     except MisalignedError:
         return replace(both, path=None, misaligned=both.misaligned or node)
 
 
 def _restricted_to(dependence: Dependence, target: Path, node: str) -> Dependence:
-    """Return a dependence with only the digits that ``target`` has at the same places.
+    """Remove the factors that ``target`` lacks.
 
-    If the axes of a result are positions of different operands, as for scores of attention, it sees parts of both;
-    their hull is as wide as all positions along the second axis.
+    The axes of a result may be positions of different operands, as for attention scores. Then each element sees one
+    interval per operand, and their hull may be as wide as the whole axis.
     """
     assert dependence.path is not None
-    places = {digit.place for digit in target.digits}
-    return without(dependence, [digit for digit in dependence.path.digits if digit.place not in places], node)
+    places = {factor.place for factor in target.factors}
+    return without(dependence, [factor for factor in dependence.path.factors if factor.place not in places], node)
 
 
 def _extended_to(dependence: Dependence, target: Path, node: str) -> Dependence:
-    """Return a dependence with all digits of ``target``, on which its map does not depend.
+    """Add the factors of ``target`` that are missing here; the map does not depend on them.
 
-    A value that is the same for all positions, such as that of one row, has no bounded distance to them: the result
-    depends on the whole axis.
+    If the factor with the largest weight is missing, all positions share one interval, such as one row. Its distance to
+    a position has no bound, so the result depends on the whole axis.
     """
     path = dependence.path
     assert path is not None
-    weights = {digit.place: digit.weight for digit in path.digits}
-    missing = [digit for digit in target.digits if digit.place not in weights]
+    weights = {factor.place: factor.weight for factor in path.factors}
+    missing = [factor for factor in target.factors if factor.place not in weights]
     if missing and top(target) in missing:
         return dependence.with_path(None).made_global(node)
-    factors = {Fraction(d.weight, weights[d.place]) for d in target.digits if d.place in weights}
-    if len(factors) > 1 or any(factor.denominator > 1 for factor in factors):
+    ratios = {Fraction(d.weight, weights[d.place]) for d in target.factors if d.place in weights}
+    if len(ratios) > 1 or any(ratio.denominator > 1 for ratio in ratios):
         raise CannotFollowError("operands with different parts of positions")
-    factor = max(map(int, factors), default=1)
-    extended = path.map.through(Stencil.repeated(factor))
-    for digit in missing:
-        if digit.weight >= factor:
-            span = digit.weight * number(digit.size, "a block")
-            extended = extended.through(Stencil(span, tuple((phase % digit.weight,) for phase in range(span))))
-    return dependence.with_path(Path(extended, target.digits))
+    ratio = max(map(int, ratios), default=1)
+    extended = path.map.through(Stencil.repeated(ratio))
+    for factor in missing:
+        if factor.weight >= ratio:
+            span = factor.weight * number(factor.size, "a block")
+            extended = extended.through(Stencil(span, tuple((phase % factor.weight,) for phase in range(span))))
+    return dependence.with_path(Path(extended, target.factors))
 
 
 def broadcast(
     dependence: Dependence | None, shape: tuple[Dim, ...], new: tuple[Dim, ...], node: str
 ) -> Dependence | None:
-    """Return the dependence of an operand that is repeated to a shape with as many axes or more.
+    """Return the dependence of an operand that is broadcast to a shape.
 
     Raises:
-        CannotFollowError: if it cannot be.
+        CannotFollowError: if the shapes do not fit.
     """
     if shape == new:
         return dependence
@@ -415,39 +415,39 @@ def broadcast(
         raise CannotFollowError("an operand with more axes than the result")
     if dependence is None or dependence.path is None:
         return dependence
-    repeated, digits = [], []
-    for digit in dependence.path.digits:
-        size, new_size = shape[digit.axis], new[lead + digit.axis]
+    repeated, factors = [], []
+    for factor in dependence.path.factors:
+        size, new_size = shape[factor.axis], new[lead + factor.axis]
         if size == 1 != new_size:
-            repeated.append(digit)
+            repeated.append(factor)
         elif size != new_size and not (is_symbolic(size) or is_symbolic(new_size)):
             raise CannotFollowError("operands whose shapes do not match")
     path = at_first(dependence.path, repeated)
-    for digit in path.digits:
-        is_whole = digit.unit == 1 and digit.size == shape[digit.axis]
-        size = new[lead + digit.axis] if is_whole else digit.size
-        digits.append(replace(digit, axis=lead + digit.axis, size=size))
-    return dependence.with_path(Path(path.map, tuple(digits)))
+    for factor in path.factors:
+        is_whole = factor.unit == 1 and factor.size == shape[factor.axis]
+        size = new[lead + factor.axis] if is_whole else factor.size
+        factors.append(replace(factor, axis=lead + factor.axis, size=size))
+    return dependence.with_path(Path(path.map, tuple(factors)))
 
 
-# The argument of a rule: one call, seen from one axis of the input.
+# The argument of a rule: one call and one axis of the input.
 
 
 Rule: TypeAlias = "Callable[[RuleContext], Sequence[Dependence | None]]"
-"""Returns how each output depends on one axis of the input; None for an output that does not.
+"""A function that returns the dependence of each output on one axis of the input, or None.
 
-It raises ``CannotFollowError`` if it cannot say."""
+It raises :class:`CannotFollowError` if a dependence is unknown."""
 
 
 @dataclass(slots=True)
 class RuleContext:
-    """One call, seen from one axis of the input.
+    """One call, and the dependences of its operands on one axis of the input.
 
     Attributes:
         layer: the operator.
-        node: name of the call in results.
-        operands: by name, the operands that depend on the input.
-        slides: whether a window moved along an axis that carries positions; set by :meth:`slide`.
+        node: the name of the call in results.
+        operands: the dependences of operands by name, if they depend on the input.
+        slides: whether a window slides along an axis that counts positions; set by :meth:`slide` and :meth:`pool`.
     """
 
     layer: Layer
@@ -467,30 +467,30 @@ class RuleContext:
 
     @property
     def of_x(self) -> Dependence | None:
-        """How the first operand depends on the input."""
+        """The dependence of the first operand."""
         return self.operands.get(next(iter(self.layer.inputs)))
 
-    def slide(self, dependence: Dependence, axis: int, taps: Stencil, size: Dim, new_size: Dim) -> Dependence:
-        """Return the dependence after indices along ``axis`` read ``taps``."""
-        result = slid(dependence, axis, taps, size, new_size)
+    def slide(self, dependence: Dependence, axis: int, stencil: Stencil, size: Dim, new_size: Dim) -> Dependence:
+        """Return the dependence of a value that reads ``stencil`` along ``axis``; see :func:`slid`."""
+        result = slid(dependence, axis, stencil, size, new_size)
         self.slides |= carries(dependence, axis)
         return result
 
     def pool(self, dependence: Dependence, axis: int) -> Dependence:
-        """Return the dependence of a value that combines all indices of an axis of positions, as one window."""
+        """Return the dependence of a value that combines all indices of an axis, as a window over the axis."""
         self.slides |= carries(dependence, axis)
         return self.contract(dependence, [axis])
 
     def contract(self, dependence: Dependence, axes: Iterable[int]) -> Dependence:
-        """Return the dependence of a value that combines all indices of some axes, which remain."""
+        """Return the dependence of a value that combines all indices of some axes; the axes remain."""
         return contracted(dependence, axes, self.node)
 
     def unite(self, dependences: Iterable[Dependence | None]) -> Dependence | None:
-        """Return the dependence of a value on everything that these depend on."""
+        """Return the dependence of an elementwise combination; see :func:`united`."""
         return united(dependences, self.node)
 
     def in_context(self, dependence: Dependence, axes: Iterable[int]) -> Dependence:
-        """Return the dependence of a value computed from its own position and statistics along some axes."""
+        """Return the dependence of a value computed from its own position and statistics over some axes."""
         result = self.unite([dependence, self.contract(dependence, axes)])
         assert result is not None
         return result
@@ -520,14 +520,14 @@ class RuleContext:
 
 
 MOST_PHASES = 4096
-"""The largest period of a map. A longer one comes from chains of unusual resize ratios."""
+"""The maximum period of a map. Only chains of unusual resize ratios exceed it."""
 
 Interval: TypeAlias = "tuple[int, int] | None"
-"""The first and the last input position; None if a position sees nothing, as behind gaps of transposed convolutions."""
+"""The first and last input position; None if a position sees none, as in gaps of transposed convolutions."""
 
 
 class TooManyPhasesError(Exception):
-    """The pattern repeats only after more than :data:`MOST_PHASES` positions."""
+    """The period of a map exceeds :data:`MOST_PHASES`."""
 
 
 class MisalignedError(Exception):
@@ -536,31 +536,31 @@ class MisalignedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stencil:
-    """The positions of its operand that each position of a result reads.
+    """The positions of an operand that each position of a result reads.
 
     Position ``q * period + r`` reads the positions ``q * advance + t``, for every t in ``offsets[r]``.
 
     Attributes:
-        advance: how far the operand moves while the result moves by one period.
-        offsets: for each phase r, the positions read.
+        advance: the step in the operand for each period of the result.
+        offsets: the offsets t for each phase r; their number is the period.
     """
 
     advance: int
     offsets: tuple[Sequence[int], ...]
 
     def of(self, position: int) -> Iterator[int]:
-        """Return the positions that a position reads."""
+        """Yield the positions that a position reads."""
         steps, phase = divmod(position, len(self.offsets))
         return (steps * self.advance + offset for offset in self.offsets[phase])
 
     @classmethod
     def window(cls, size: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> Stencil:
-        """Return the taps of a convolution or pooling."""
+        """Return the stencil of a convolution or pooling."""
         return cls(stride, (range(-padding, -padding + dilation * (size - 1) + 1, dilation),))
 
     @classmethod
     def transposed(cls, size: int, stride: int, padding: int, dilation: int = 1) -> Stencil:
-        """Return the taps of a transposed convolution: position o reads (o + padding - t * dilation) / stride."""
+        """Return the stencil of a transposed convolution: o reads ``(o + padding - t * dilation) / stride``."""
         phases = []
         for phase in range(stride):
             reached = [phase + padding - t * dilation for t in range(size)]
@@ -569,26 +569,26 @@ class Stencil:
 
     @classmethod
     def every(cls, stride: int, start: int = 0) -> Stencil:
-        """Return the taps of a slice with a step; a negative one reverses it."""
+        """Return the stencil of a slice with a step, which may be negative."""
         return cls(stride, ((start,),))
 
     @classmethod
     def repeated(cls, times: int) -> Stencil:
-        """Return the taps of a value with repeated elements."""
+        """Return the stencil of an operator that repeats each element."""
         return cls(1, ((0,),) * times)
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodicMap:
-    """The map of one axis: position ``q * period + r`` sees ``q * advance`` plus ``intervals[r]``.
+    """A map from positions to input positions: ``q * period + r`` sees ``q * advance + intervals[r]``.
 
-    The map is of an endless axis. Borders are where :meth:`seen` follows it to the input.
+    The map treats the axis as endless. :meth:`seen` takes the borders of all operands into account.
 
     Attributes:
-        advance: how far the interval moves in one period; negative behind a flip, 0 if every position sees the same.
+        advance: the step of the interval for each period; negative after a flip, 0 if all positions see the same.
         intervals: the interval of each phase.
-        reads: the maps of its operands, each with the taps and the number of positions of the operand, None if all
-            are inside; empty for an input.
+        reads: the maps that this one reads, each with its stencil and its number of positions (None if no read is
+            outside); empty for an input.
         known: the cache of :meth:`seen`.
     """
 
@@ -604,12 +604,12 @@ class PeriodicMap:
 
     @property
     def stride(self) -> Fraction:
-        """The input positions per position."""
+        """The step of the interval per position."""
         return Fraction(self.advance, self.period)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The number of input positions that each phase sees, from the first to the last."""
+        """The width of the interval of each phase."""
         return tuple(0 if interval is None else interval[1] - interval[0] + 1 for interval in self.intervals)
 
     def __call__(self, position: int) -> Interval:
@@ -619,11 +619,16 @@ class PeriodicMap:
         return None if interval is None else (interval[0] + steps * self.advance, interval[1] + steps * self.advance)
 
     def seen(self, position: int) -> Interval:
-        """Return the positions seen by one position, if everything beyond the borders of operands is padding."""
+        """Return the input positions that one position sees; whatever is outside of an operand is padding."""
         waiting = [(self, position)]
         while waiting:
             one, at = waiting[-1]
-            read = [(other, i) for other, taps, size in one.reads for i in taps.of(at) if size is None or 0 <= i < size]
+            read = [
+                (other, i)
+                for other, stencil, size in one.reads
+                for i in stencil.of(at)
+                if size is None or 0 <= i < size
+            ]
             if missing := [(other, i) for other, i in read if i not in other.known]:
                 waiting += missing
                 continue
@@ -631,30 +636,32 @@ class PeriodicMap:
             waiting.pop()
         return self.known[position]
 
-    def through(self, taps: Stencil, size: Dim | None = None) -> PeriodicMap:
+    def through(self, stencil: Stencil, size: Dim | None = None) -> PeriodicMap:
         """Return the map of a value that reads this one.
 
         Args:
-            taps: the positions that it reads.
-            size: the number of positions of this value, beyond which reads are padding; None if it reads no padding.
+            stencil: the positions that it reads.
+            size: the number of positions of this map, outside of which is padding; None if no read is outside.
 
         Raises:
-            TooManyPhasesError: if its period is too large.
+            TooManyPhasesError: if the period is too large.
         """
-        repeats = self.period // gcd(self.period, taps.advance)
-        period = len(taps.offsets) * repeats
+        repeats = self.period // gcd(self.period, stencil.advance)
+        period = len(stencil.offsets) * repeats
         if period > MOST_PHASES:
             raise TooManyPhasesError
         intervals = []
         for position in range(period):
-            steps, phase = divmod(position, len(taps.offsets))
-            start = steps * taps.advance
-            intervals.append(_hull(self(start + offset) for offset in _hull_offsets(taps.offsets[phase], self.period)))
-        found = PeriodicMap(self.advance * taps.advance * repeats // self.period, tuple(intervals)).reduced()
-        return replace(found, reads=((self, taps, None if is_symbolic(size) else size),))
+            steps, phase = divmod(position, len(stencil.offsets))
+            start = steps * stencil.advance
+            intervals.append(
+                _hull(self(start + offset) for offset in _hull_offsets(stencil.offsets[phase], self.period))
+            )
+        found = PeriodicMap(self.advance * stencil.advance * repeats // self.period, tuple(intervals)).reduced()
+        return replace(found, reads=((self, stencil, None if is_symbolic(size) else size),))
 
     def union(self, other: PeriodicMap) -> PeriodicMap:
-        """Return the map of a value that sees the positions of either operand.
+        """Return the map of a value that sees the positions of both operands.
 
         Raises:
             MisalignedError: if their strides differ.
@@ -689,7 +696,7 @@ def _hull(intervals: Iterable[Interval]) -> Interval:
 
 
 def _hull_offsets(offsets: Sequence[int], period: int) -> Sequence[int]:
-    # Offsets one period apart see intervals of one shape: the first and the last reach furthest.
+    # Offsets one period apart see the same interval, shifted, so the first and last periods reach furthest.
     if isinstance(offsets, range):
         return (*offsets[:period], *offsets[-period:])
     return offsets

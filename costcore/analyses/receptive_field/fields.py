@@ -1,7 +1,7 @@
 """The receptive fields of all calls of a run: sizes, strides and regions per axis, as objects and as a table.
 
-Below them, how one input is followed through a trace, along each of its axes, by the rules of operators and through
-values in place.
+The second half propagates one input through a trace, along each of its axes, with the rules of operators and through
+in-place writes.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from costcore.trace.trace import Trace
 Number = int | Fraction
 
 MOST_ROWS = 10
-"""The number of calls in ``print`` and notebooks."""
+"""The maximum number of calls in ``print`` and notebooks."""
 
 MOST_OUTPUTS = 3
-"""The number of outputs in ``print``, notebooks and ``repr``."""
+"""The maximum number of outputs in ``print``, notebooks and ``repr``."""
 
 
-def _position_at(digits: Iterable[AxisFactor], at_axis: Mapping[int, int]) -> int | None:
+def _position_at(factors: Iterable[AxisFactor], at_axis: Mapping[int, int]) -> int | None:
     position = 0
-    for digit in digits:
-        steps: Any = at_axis[digit.axis] - digit.start
-        # The index is before the part of the axis that depends on the input.
+    for factor in factors:
+        steps: Any = at_axis[factor.axis] - factor.start
+        # These indices do not depend on the input.
         if is_symbolic(steps) or steps < 0:
             return None
-        value = steps // digit.unit
-        position += digit.weight * (value if is_symbolic(digit.size) else value % digit.size)
+        value = steps // factor.unit
+        position += factor.weight * (value if is_symbolic(factor.size) else value % factor.size)
     return position
 
 
@@ -67,18 +67,18 @@ def _number(value: Fraction) -> Number:
 class ReceptiveField:
     """The input positions that can change one position of a value, along each reported axis of the input.
 
-    The input is endless: padding is not clipped. An element of a tuple is None where there is no bounded field.
+    Sizes treat the input as endless, so they include padding. An element of a tuple is None if the field has no bound.
 
     Attributes:
         lengths: the sizes of the input along these axes.
-        maps: for each axis, the interval of input positions that each position sees; None if there is none.
-        global_by: for each axis, the first call through which everything depends on the whole axis; empty without one.
-            :attr:`size` is then the size along parallel paths, such as the convolutions beside a gate.
-        unknown_by: the call from which on the field is unknown, with the reason; empty if it is known.
-        misaligned_by: the call that joins branches of different strides, so that the field grows with the position.
-        bounded_by: the call from which on size and region are upper bounds, as behind aligned corners.
-        wrapped_by: the call from which on positions wrap around the border, which the field does not include.
-        digits: for each axis of the input, where the axes of the value count its positions.
+        maps: for each axis, the map from positions to intervals of the input; None if there is none.
+        global_by: for each axis, the first call that depends on the whole axis; empty if there is none. Then
+            :attr:`size` only covers parallel paths, such as the convolutions beside a gate.
+        unknown_by: the call from which on the field is unknown, and why; empty if it is known.
+        misaligned_by: the call that joins branches of different strides, so the field grows with the position.
+        bounded_by: the call from which on size and region are upper bounds, such as a resize with aligned corners.
+        wrapped_by: the call that wraps positions around the border, which the field does not include.
+        digits: for each axis of the input, the axes of the value that count its positions.
         shape: the shape of the value.
     """
 
@@ -94,43 +94,43 @@ class ReceptiveField:
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The axes of the value that count positions, in the order in which :meth:`region` takes their positions.
+        """The axes of the value that count positions, in the order of the arguments of :meth:`region`.
 
-        They are in the order of the value: behind a transpose, its height may be along the width of the input. Behind a
-        reshape of the height and the width to one axis, it is one.
+        They are axes of the value. After a transpose, the first one may be the width of the input; after a reshape of
+        height and width to one axis, there is only one.
         """
-        return tuple(sorted({digit.axis for digits in self.digits for digit in digits}))
+        return tuple(sorted({factor.axis for factors in self.digits for factor in factors}))
 
     @property
     def size(self) -> tuple[int | None, ...]:
-        """The largest number of input positions that one position sees."""
+        """The maximum number of input positions that one position sees."""
         return tuple(None if each is None else max(each.sizes) for each in self.maps)
 
     @property
     def sizes(self) -> tuple[tuple[int, ...] | None, ...]:
-        """The numbers of input positions of all phases: behind an upsampling they depend on the position."""
+        """The number of input positions of each phase: after upsampling, it depends on the position."""
         return tuple(None if each is None else each.sizes for each in self.maps)
 
     @property
     def stride(self) -> tuple[Number | None, ...]:
-        """The input positions per position; a fraction behind an upsampling."""
+        """The input positions per position; a fraction after upsampling."""
         return tuple(None if each is None else _number(each.stride) for each in self.maps)
 
     @property
     def padding(self) -> tuple[int | None, ...]:
-        """The positions before the input that position 0 sees."""
+        """The number of positions before the input that position 0 sees."""
         firsts = [None if each is None else each(0) for each in self.maps]
         return tuple(None if first is None else -first[0] for first in firsts)
 
     @property
     def centre(self) -> tuple[Number | None, ...]:
-        """The middle of the interval seen by position 0."""
+        """The center of the interval that position 0 sees."""
         found = [None if each is None else each(0) for each in self.maps]
         return tuple(None if ends is None else _number(Fraction(sum(ends), 2)) for ends in found)
 
     @property
     def is_global(self) -> bool:
-        """Whether everything depends on the whole input, along every axis."""
+        """Whether the value depends on the whole input, along every axis."""
         return bool(self.global_by) and all(self.global_by)
 
     @property
@@ -141,15 +141,15 @@ class ReceptiveField:
     def region(self, *position: int) -> tuple[tuple[int, int] | None, ...]:
         """Return the first and the last input position that a position sees along each axis of the input.
 
-        It is exact at borders, where windows reach over padding. It is the whole axis if the value depends on all of
-        it, and None if it sees none of the input, or if that is unknown.
+        It is exact at borders, where windows cover padding. It is the whole axis if the value depends on all of it, and
+        None if the position sees no input, or if the field is unknown.
 
         Args:
-            position: one number from 0 for each of the :attr:`axes` of the value, or one for all of them.
+            position: an index from 0 for each of the :attr:`axes` of the value, or one index for all of them.
 
         Raises:
-            TypeError: if one is not an integer.
-            ValueError: if one is negative or beyond the value, or there are more or less numbers.
+            TypeError: if an index is not an integer.
+            ValueError: if an index is out of range, or the number of indices is wrong.
         """
         for at in position:
             if not isinstance(at, int) or isinstance(at, bool):
@@ -196,7 +196,7 @@ class ReceptiveField:
         return ", ".join(filter(None, (local, f"global by {' and '.join(causes)}" if causes else "")))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the field in plain JSON types; strides and centers that are fractions are strings such as ``1/3``."""
+        """Return the field in plain JSON types; fractions become strings such as ``1/3``."""
         plain = [[str(v) if isinstance(v, Fraction) else v for v in values] for values in (self.stride, self.centre)]
         return {
             "size": list(self.size),
@@ -212,10 +212,12 @@ class ReceptiveField:
 
 
 class ReceptiveFields(Result, Mapping[str, ReceptiveField]):
-    """The receptive field of the first output of every forward call that depends on an input, by name of the call.
+    """The receptive field of every forward call that depends on an input, by name of the call.
+
+    Each field is of the first output of the call.
 
     Attributes:
-        axes: the axes of the input to which sizes, strides and regions refer.
+        axes: the reported axes of the input.
         input_shape: the shape of the input.
     """
 
@@ -268,9 +270,9 @@ class ReceptiveFields(Result, Mapping[str, ReceptiveField]):
 
     @property
     def outputs(self) -> dict[str, ReceptiveField]:
-        """The fields of the outputs of the model by name of the call: what it returns, else values that no call reads.
+        """The fields of the model outputs by name of the call; if these are unknown, of values that no call reads.
 
-        Of several outputs of one call, the first.
+        For a call with several outputs, it is the field of the first.
         """
         found: dict[str, ReceptiveField] = {}
         for name, fields in self._by_call.items():
@@ -332,7 +334,7 @@ class ReceptiveFields(Result, Mapping[str, ReceptiveField]):
             misaligned_by=first("misaligned"),
             bounded_by=first("bounded"),
             wrapped_by=first("wrapped"),
-            digits=tuple(() if each.path is None else each.path.digits for each in found),
+            digits=tuple(() if each.path is None else each.path.factors for each in found),
             shape=shape,
         )
 
@@ -344,7 +346,7 @@ def _cell(one: ReceptiveField, values: Sequence[Number | None]) -> str:
 
 
 def remark(one: ReceptiveField) -> str:
-    """Return the text of a table about a field beside its numbers."""
+    """Return the remark on a field for a table: global, unknown, misaligned, bounded or wrapped."""
     if not one.is_known:
         return str(one)
     causes = " and ".join(dict.fromkeys(filter(None, one.global_by)))
@@ -415,16 +417,16 @@ QUANTITIES = (
 )
 
 
-# Follow one input through a trace, along each of its axes, by the rules of operators and through values in place.
+# Propagation of one input through a trace, along each of its axes.
 
 PHASES = ("forward", "recompute")
-"""The phases with values that depend on the input by the operators that compute them."""
+"""The phases that are followed: backward passes have no receptive field."""
 
 WRITERS = ("copy", "cast", "full", "pad", "roll", "tile")
-"""The layout operators that write in place if their output shares memory with an earlier value."""
+"""Layout operators that are not views: if their output shares memory with an earlier value, they overwrite it."""
 
 ByAxis: TypeAlias = "tuple[Dependence | None, ...]"
-"""The dependence of a value on each axis of the input; None for an axis without influence."""
+"""The dependence of a value on each axis of the input; None if it does not depend on an axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,12 +444,12 @@ class Source:
 
 @dataclass(slots=True)
 class Followed:
-    """The dependences found by following one input.
+    """The dependences of all values on one input.
 
     Attributes:
         source: the input.
-        outputs: for each call in a forward phase, by name, how its outputs depend on the input.
-        slid: the axes of the input along which windows moved.
+        outputs: the dependences of the outputs of each forward call, by name of the call.
+        slid: the axes of the input along which windows slide.
     """
 
     source: Source
@@ -456,15 +458,15 @@ class Followed:
 
 
 def node_name(call: Call) -> str:
-    """Return the name of a call in results, with the module that made it."""
+    """Return the name of a call with its module, for results."""
     return f"{call.name} in {call.module}" if call.module else call.name
 
 
 def sources(trace: Trace) -> list[Source]:
     """Return the inputs of the run that a forward call reads, in order of first use.
 
-    If the frontend does not record which values are inputs, every value that no call produces may be one, except
-    learned parameters, states and constants.
+    If the frontend does not record inputs, every value that no call produces is taken as one, except for learned
+    parameters, states and constants.
     """
     given, produced = set(trace.run.inputs), set(trace.run.buffers)
     found: dict[int, Source] = {}
@@ -478,7 +480,7 @@ def sources(trace: Trace) -> list[Source]:
 
 
 def _created(trace: Trace) -> list[Source]:
-    # Inputs made inside a hook: calls outside of modules create them from nothing.
+    # For inputs created inside a hook: results of calls without operands, outside of modules.
     read = {identity for call in _forward(trace) for identity in call.inputs}
     return [
         Source(identity, tensor.shape)
@@ -490,11 +492,11 @@ def _created(trace: Trace) -> list[Source]:
 
 
 def choose_source(found: Sequence[Source], index: int | None) -> Source:
-    """Return the input of a number; by default the first image, else the first sequence, else the first.
+    """Return an input by index; by default, the first image, else the first sequence, else the first input.
 
     Raises:
         CostError: if there is no such input.
-        TypeError: if the number is not an integer.
+        TypeError: if the index is not an integer.
     """
     if index is not None and (isinstance(index, bool) or not isinstance(index, int)):
         raise TypeError(f"input must be the number of an input (got {index!r})")
@@ -512,7 +514,7 @@ def choose_source(found: Sequence[Source], index: int | None) -> Source:
 
 
 def follow(trace: Trace, source: Source) -> Followed:
-    """Return how every value of a forward pass depends on an input."""
+    """Return the dependence of every value of a forward pass on an input."""
     result = Followed(source)
     axes = range(len(source.shape))
     own = tuple(of_input(axis, source.shape[axis]) for axis in axes)
@@ -552,7 +554,7 @@ def _seen_as(found: ByAxis, produced: tuple[Dim, ...], read: tuple[Dim, ...], no
         return found
     # The frontend does not say how the shapes relate.
     reason = Dependence(unknown=f"{node} (reads a value in another shape)")
-    return tuple(each if each is None or each.path is None else each.marks(reason) for each in found)
+    return tuple(each if each is None or each.path is None else each.with_marks_of(reason) for each in found)
 
 
 def _dependences_of_outputs(
@@ -564,42 +566,42 @@ def _dependences_of_outputs(
         dependent = {
             name: found[axis] for name, found in zip(layer.inputs, operands, strict=False) if found[axis] is not None
         }
-        site = RuleContext(layer, node, {name: each for name, each in dependent.items() if each is not None})
-        columns.append(_apply_rule(site))
-        if site.slides:
+        context = RuleContext(layer, node, {name: each for name, each in dependent.items() if each is not None})
+        columns.append(_apply_rule(context))
+        if context.slides:
             slid.add(axis)
     return tuple(tuple(column[i] for column in columns) for i in range(len(layer.outputs)))
 
 
-def _apply_rule(site: RuleContext) -> Sequence[Dependence | None]:
-    if not site.operands:
-        return site.all_outputs(None)
-    if all(dependence.path is None for dependence in site.operands.values()):
-        return site.all_outputs(_common_marks(site))  # nothing is left to follow: what is known stays
+def _apply_rule(context: RuleContext) -> Sequence[Dependence | None]:
+    if not context.operands:
+        return context.all_outputs(None)
+    if all(dependence.path is None for dependence in context.operands.values()):
+        return context.all_outputs(_common_marks(context))  # no rule needed, only the marks remain
     try:
-        return rule_of(site.layer.op)(site)
+        return rule_of(context.layer.op)(context)
     except CannotFollowError as error:
         reason = str(error)
     except TooManyPhasesError:
         reason = "the pattern repeats after too many positions"
     except MisalignedError:
         reason = "operands of different strides"
-    except CALCULATOR_ERRORS:  # of a file, which states what no framework runs
+    except CALCULATOR_ERRORS:  # only for layers from a file
         reason = "its tensors and settings do not fit the operator"
-    return site.all_outputs(_common_marks(site).marks(Dependence(unknown=f"{site.node} ({reason})")))
+    return context.all_outputs(_common_marks(context).with_marks_of(Dependence(unknown=f"{context.node} ({reason})")))
 
 
-def _common_marks(site: RuleContext) -> Dependence:
+def _common_marks(context: RuleContext) -> Dependence:
     marks = Dependence()
-    for dependence in site.operands.values():
-        marks = marks.marks(dependence)
+    for dependence in context.operands.values():
+        marks = marks.with_marks_of(dependence)
     return marks
 
 
 def _mark_overwritten(
     call: Call, node: str, outputs: Sequence[ByAxis], values: dict[int, ByAxis], memory: dict[int, list[int]]
 ) -> None:
-    # Reading the memory later gives what was written, so other values in it become unknown.
+    # The call overwrites memory, so the contents of other values in this memory become unknown.
     is_view = call.layer.op in LAYOUT and call.layer.op not in WRITERS
     first = len(call.layer.inputs)
     for storage, identity, output in zip(call.storages[first:], call.outputs, outputs, strict=False):
@@ -609,14 +611,14 @@ def _mark_overwritten(
         if others and depends and not is_view and not any(values.get(i) == output for i in read):
             reason = Dependence(unknown=f"{node} (writes in place into a part of another value)")
             for other in filter(values.__contains__, others):
-                values[other] = tuple(reason if each is None else each.marks(reason) for each in values[other])
+                values[other] = tuple(reason if each is None else each.with_marks_of(reason) for each in values[other])
         others.append(identity)
 
 
 def reported_axes(followed: Followed, axes: Iterable[int] | None) -> tuple[int, ...]:
-    """Return the axes of the input to report: given, moved by windows, or by default the axes of positions.
+    """Return the axes of the input to report: the given axes, else axes along which windows slide.
 
-    Without windows, positions are the axes after the first two of an image, and the second axis of a sequence.
+    Without windows, these are all axes but the first two of an image, and the second axis of a sequence.
 
     Raises:
         CostError: if the input has no such axis.
@@ -640,9 +642,9 @@ def reported_axes(followed: Followed, axes: Iterable[int] | None) -> tuple[int, 
 
 
 def rule_of(op: str) -> Rule:
-    """Return the rule of an operator; one that raises ``CannotFollowError`` if it has none.
+    """Return the rule of an operator; without a rule, one that raises :class:`CannotFollowError`.
 
-    An operator on quantized values reads the elements that the operator on real values does.
+    Quantized operators have the rules of their float versions.
     """
     for name in (op, op.removeprefix("dynamic_").removeprefix("quantized_")):
         if name in RULES:
@@ -652,8 +654,8 @@ def rule_of(op: str) -> Rule:
     return _reject
 
 
-def _reject(site: RuleContext) -> list[Dependence | None]:
-    # A scalar depends on everything, at most.
-    if site.layer.outputs and all(not y.shape for y in site.layer.outputs):
-        return combined(site)
-    raise CannotFollowError(f"no rule for {site.layer.op!r}")
+def _reject(context: RuleContext) -> list[Dependence | None]:
+    # The bound for a scalar is the whole input.
+    if context.layer.outputs and all(not y.shape for y in context.layer.outputs):
+        return combined(context)
+    raise CannotFollowError(f"no rule for {context.layer.op!r}")

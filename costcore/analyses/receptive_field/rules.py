@@ -26,7 +26,7 @@ from costcore.analyses.receptive_field.dependence import (
     fixed,
     moved,
     number,
-    plain_digit,
+    plain_factor,
     reshaped,
 )
 from costcore.ir import prod
@@ -34,25 +34,25 @@ from costcore.numbers import Dim, ceil_div, gcd, is_symbolic
 
 
 class Windows(NamedTuple):
-    """Windows along the last axes. ``before`` is the padding at the start of each axis."""
+    """The windows of a convolution or pooling along its last axes. ``before`` is the padding before each axis."""
 
     kernel: tuple[Dim, ...]
     stride: tuple[Dim, ...]
     before: tuple[Dim, ...]
     dilation: tuple[Dim, ...]
 
-    def axis_taps(self, i: int) -> Stencil:
-        """Return the taps along one of these axes."""
+    def axis_stencil(self, i: int) -> Stencil:
+        """Return the stencil along one of the window axes."""
         stride, before = number(self.stride[i], "a stride"), number(self.before[i], "padding")
         size, dilation = number(self.kernel[i], "a kernel"), number(self.dilation[i], "a dilation")
         return Stencil.window(size, stride, before, dilation)
 
-    def taps(self) -> list[Stencil]:
-        """Return the taps along each axis."""
-        return [self.axis_taps(i) for i in range(len(self.kernel))]
+    def stencils(self) -> list[Stencil]:
+        """Return the stencils along all window axes."""
+        return [self.axis_stencil(i) for i in range(len(self.kernel))]
 
-    def transposed_taps(self) -> list[Stencil]:
-        """Return the taps along each axis of a transposed convolution."""
+    def transposed_stencils(self) -> list[Stencil]:
+        """Return the stencils of a transposed convolution."""
         return [
             Stencil.transposed(
                 number(self.kernel[i], "a kernel"),
@@ -64,15 +64,15 @@ class Windows(NamedTuple):
         ]
 
 
-def windows_of(site: RuleContext) -> Windows:
+def windows_of(context: RuleContext) -> Windows:
     """Return the windows of a layer.
 
     Raises:
         CannotFollowError: if an attribute is missing.
     """
-    kernel: Any = site.attribute("kernel")
-    rank, attrs = len(kernel), site.layer.attrs
-    stride: Any = site.attribute("stride")
+    kernel: Any = context.attribute("kernel")
+    rank, attrs = len(kernel), context.layer.attrs
+    stride: Any = context.attribute("stride")
     padding, dilation = attrs.get("padding", (0,) * rank), attrs.get("dilation", (1,) * rank)
     if not len(stride) == len(padding) == len(dilation) == rank:
         raise CannotFollowError("attributes of different lengths")
@@ -83,29 +83,29 @@ def windows_of(site: RuleContext) -> Windows:
 # Convolutions: a window of positions and all channels.
 
 
-def _convolved(site: RuleContext, taps: list[Stencil]) -> Dependence | None:
-    # Some frontends permute the operands of a layer: its axes are not those of the values.
-    if site.layer.attrs.get("permuted"):
+def _convolved(context: RuleContext, stencils: list[Stencil]) -> Dependence | None:
+    # A frontend has permuted the operands of this layer, so its axes are not those of the recorded values.
+    if context.layer.attrs.get("permuted"):
         raise CannotFollowError("channels that are not the second axis")
-    dependence, rank = site.operands.get("x"), len(taps)
+    dependence, rank = context.operands.get("x"), len(stencils)
     if dependence is not None:
-        x, y = site.layer["x"], site.y
+        x, y = context.layer["x"], context.y
         first = x.ndim - rank
-        dependence = site.contract(dependence, [first - 1])
-        for axis, each in enumerate(taps, first):
-            dependence = site.slide(dependence, axis, each, x.shape[axis], y.shape[axis])
-    others = [name for name in site.operands if name not in ("x", "w")]
-    weights = site.operands.get("w")
-    computed = None if weights is None else site.contract(weights, range(site.layer["w"].ndim))
-    return site.unite([dependence, site.elementwise(site.y.shape, others), computed])
+        dependence = context.contract(dependence, [first - 1])
+        for axis, each in enumerate(stencils, first):
+            dependence = context.slide(dependence, axis, each, x.shape[axis], y.shape[axis])
+    others = [name for name in context.operands if name not in ("x", "w")]
+    weights = context.operands.get("w")
+    computed = None if weights is None else context.contract(weights, range(context.layer["w"].ndim))
+    return context.unite([dependence, context.elementwise(context.y.shape, others), computed])
 
 
-def _conv(site: RuleContext) -> list[Dependence | None]:
-    return site.all_outputs(_convolved(site, windows_of(site).taps()))
+def _conv(context: RuleContext) -> list[Dependence | None]:
+    return context.all_outputs(_convolved(context, windows_of(context).stencils()))
 
 
-def _conv_transpose(site: RuleContext) -> list[Dependence | None]:
-    return site.all_outputs(_convolved(site, windows_of(site).transposed_taps()))
+def _conv_transpose(context: RuleContext) -> list[Dependence | None]:
+    return context.all_outputs(_convolved(context, windows_of(context).transposed_stencils()))
 
 
 CONV_RULES: Mapping[str, Rule] = {
@@ -117,48 +117,48 @@ CONV_RULES: Mapping[str, Rule] = {
 # Poolings and their inverses.
 
 
-def _pool(site: RuleContext) -> list[Dependence | None]:
-    # An adaptive pooling to one element is global, whatever the size of the image.
-    windows = windows_of(site)
-    dependence = site.unite(site.operands.values())
-    x, y, rank = site.x, site.y, len(windows.kernel)
+def _pool(context: RuleContext) -> list[Dependence | None]:
+    # Adaptive pooling to one element is global for any image size.
+    windows = windows_of(context)
+    dependence = context.unite(context.operands.values())
+    x, y, rank = context.x, context.y, len(windows.kernel)
     for i, axis in enumerate(range(x.ndim - rank, x.ndim)):
         if dependence is None:
             break
         size = x.shape[axis]
-        if site.layer.attrs.get("adaptive") and y.shape[axis] == 1:
-            dependence = site.pool(dependence, axis)
+        if context.layer.attrs.get("adaptive") and y.shape[axis] == 1:
+            dependence = context.pool(dependence, axis)
         else:
-            dependence = site.slide(dependence, axis, windows.axis_taps(i), size, y.shape[axis])
-    return site.all_outputs(dependence)
+            dependence = context.slide(dependence, axis, windows.axis_stencil(i), size, y.shape[axis])
+    return context.all_outputs(dependence)
 
 
-def _adaptive_pool(site: RuleContext) -> list[Dependence | None]:
+def _adaptive_pool(context: RuleContext) -> list[Dependence | None]:
     # Window i of n over a length L ranges from floor(i*L/n) to ceil((i+1)*L/n): the period is n / gcd(L, n).
-    dependence, x, y = site.of_x, site.x, site.y
+    dependence, x, y = context.of_x, context.x, context.y
     for axis in range(x.ndim):
         size, new = x.shape[axis], y.shape[axis]
         if dependence is None or size == new:
             continue
         if new == 1:
-            dependence = site.pool(dependence, axis)
+            dependence = context.pool(dependence, axis)
             continue
         if is_symbolic(size) or is_symbolic(new):
             raise CannotFollowError("windows of symbolic size")
         common = gcd(size, new)
         windows = (range(i * size // new, ceil_div((i + 1) * size, new)) for i in range(new // common))
-        dependence = site.slide(dependence, axis, Stencil(size // common, tuple(windows)), size, new)
-    return site.all_outputs(dependence)
+        dependence = context.slide(dependence, axis, Stencil(size // common, tuple(windows)), size, new)
+    return context.all_outputs(dependence)
 
 
-def _unpool(site: RuleContext) -> list[Dependence | None]:
-    # Every element is repeated over its window, or moved to an index inside it.
-    windows, dependence = windows_of(site), site.unite(site.operands.values())
-    x, y, rank = site.x, site.y, len(windows.kernel)
-    for axis, taps in zip(range(x.ndim - rank, x.ndim), windows.transposed_taps(), strict=True):
+def _unpool(context: RuleContext) -> list[Dependence | None]:
+    # Each element is repeated over its window, or moved to an index inside the window.
+    windows, dependence = windows_of(context), context.unite(context.operands.values())
+    x, y, rank = context.x, context.y, len(windows.kernel)
+    for axis, stencil in zip(range(x.ndim - rank, x.ndim), windows.transposed_stencils(), strict=True):
         if dependence is not None:
-            dependence = site.slide(dependence, axis, taps, x.shape[axis], y.shape[axis])
-    return site.all_outputs(dependence)
+            dependence = context.slide(dependence, axis, stencil, x.shape[axis], y.shape[axis])
+    return context.all_outputs(dependence)
 
 
 POOLING_RULES: Mapping[str, Rule] = {
@@ -168,20 +168,20 @@ POOLING_RULES: Mapping[str, Rule] = {
 }
 
 
-# Resizing: the elements that each sample needs along an axis.
+# Resizing: the elements that each sample reads along an axis.
 
 
 HALF = Fraction(1, 2)
 
 REACH: Mapping[str, int] = {"linear": 1, "cubic": 2, "lanczos": 3}
-"""Half the width of the interpolation kernel, by mode."""
+"""Half the width of the interpolation kernel by mode."""
 
 SHIFT: Mapping[str, Fraction] = {"half_pixel": HALF, "asymmetric": Fraction(0)}
-"""The position of a sample inside an element, by coordinates."""
+"""The position of a sample inside an element, by coordinate mode."""
 
 
 def scale_of(size: Dim, new_size: Dim, what: str = "a resize") -> Fraction:
-    """Return ``size / new_size``, the elements of x per element of the result.
+    """Return ``size / new_size``, the elements of x per output element.
 
     Raises:
         CannotFollowError: if it depends on symbols.
@@ -198,9 +198,9 @@ def scale_of(size: Dim, new_size: Dim, what: str = "a resize") -> Fraction:
     return Fraction(int(found.p), int(found.q))
 
 
-def _scale_along(site: RuleContext, i: int, size: Dim, new_size: Dim) -> Fraction:
-    # Sizes round the product with a given scale, so the scale decides.
-    scales: Any = site.layer.attrs.get("scale")
+def _scale_along(context: RuleContext, i: int, size: Dim, new_size: Dim) -> Fraction:
+    # A given scale is exact; the output size is rounded.
+    scales: Any = context.layer.attrs.get("scale")
     scale = None if scales is None else scales[i]
     if scale is None:
         return scale_of(size, new_size)
@@ -228,11 +228,11 @@ def _elements_of_sample(mode: str, rounding: str, position: Fraction, step: Frac
     return range(floor(position) - REACH[mode] + 1, floor(position) + REACH[mode] + 1)
 
 
-def _resize_taps(site: RuleContext, step: Fraction, shift: Fraction, antialiased: bool) -> Stencil:
-    mode: Any = site.attribute("mode")
+def _resize_stencil(context: RuleContext, step: Fraction, shift: Fraction, antialiased: bool) -> Stencil:
+    mode: Any = context.attribute("mode")
     if mode != "nearest" and mode not in REACH:
         raise CannotFollowError(f"unknown mode {mode!r}")
-    rounding = str(site.layer.attrs.get("rounding", "floor"))
+    rounding = str(context.layer.attrs.get("rounding", "floor"))
     if step.denominator > MOST_PHASES:
         raise TooManyPhasesError
     positions = ((phase + shift) * step - shift for phase in range(step.denominator))
@@ -240,10 +240,10 @@ def _resize_taps(site: RuleContext, step: Fraction, shift: Fraction, antialiased
     return Stencil(step.numerator, samples)
 
 
-def _aligned_taps(mode: str, size: Dim, new_size: Dim) -> Stencil:
-    # With aligned corners, sample o is at o * (size - 1) / (new_size - 1): at most one element away from o * size /
-    # new_size, whose stride other branches share. The difference is between 0 and (new_size - size) / new_size, so this
-    # is a bound.
+def _aligned_stencil(mode: str, size: Dim, new_size: Dim) -> Stencil:
+    # With aligned corners, sample o is at o * (size - 1) / (new_size - 1). The map uses o * size / new_size instead,
+    # because other branches have this stride. They differ by 0 to (new_size - size) / new_size. The stencil
+    # covers both, so the result is an upper bound.
     step = scale_of(size, new_size)
     if step.denominator > MOST_PHASES:
         raise TooManyPhasesError
@@ -256,42 +256,42 @@ def _aligned_taps(mode: str, size: Dim, new_size: Dim) -> Stencil:
     return Stencil(step.numerator, tuple(phases))
 
 
-def _resize(site: RuleContext) -> list[Dependence | None]:
-    dependence, x, y, attrs = site.of_x, site.x, site.y, site.layer.attrs
+def _resize(context: RuleContext) -> list[Dependence | None]:
+    dependence, x, y, attrs = context.of_x, context.x, context.y, context.layer.attrs
     axes: Any = attrs.get("axes") or range(2, x.ndim)
-    antialiased = site.layer.op == "antialiased_resize" or bool(attrs.get("antialias"))
+    antialiased = context.layer.op == "antialiased_resize" or bool(attrs.get("antialias"))
     coordinates = "align_corners" if attrs.get("align_corners") else str(attrs.get("coordinates", "half_pixel"))
     for i, axis in enumerate(axes):
         size, new = x.shape[axis], y.shape[axis]
         if dependence is None or not carries(dependence, axis):
             continue
         if size == 1:
-            dependence = site.slide(dependence, axis, Stencil.repeated(scale_of(new, 1).numerator), size, new)
+            dependence = context.slide(dependence, axis, Stencil.repeated(scale_of(new, 1).numerator), size, new)
         elif coordinates == "align_corners":
             if new == 1:
                 raise CannotFollowError("aligned corners of one sample")
-            mode: Any = site.attribute("mode")
-            dependence = site.slide(dependence, axis, _aligned_taps(mode, size, new), size, new).marks(
-                Dependence(bounded=site.node)
+            mode: Any = context.attribute("mode")
+            dependence = context.slide(dependence, axis, _aligned_stencil(mode, size, new), size, new).with_marks_of(
+                Dependence(bounded=context.node)
             )
         elif coordinates in SHIFT:
-            step = _scale_along(site, i, size, new)
-            dependence = site.slide(
-                dependence, axis, _resize_taps(site, step, SHIFT[coordinates], antialiased), size, new
+            step = _scale_along(context, i, size, new)
+            dependence = context.slide(
+                dependence, axis, _resize_stencil(context, step, SHIFT[coordinates], antialiased), size, new
             )
         else:
             raise CannotFollowError(f"coordinates {coordinates!r}")
-    return site.all_outputs(dependence)
+    return context.all_outputs(dependence)
 
 
 RESAMPLING_RULES: Mapping[str, Rule] = dict.fromkeys(("resize", "antialiased_resize"), _resize)
 
 
-def combined(site: RuleContext) -> list[Dependence | None]:
+def combined(context: RuleContext) -> list[Dependence | None]:
     """Return the dependence of outputs that combine all elements of all operands."""
-    tensors = site.layer.inputs
-    parts = [site.contract(dependence, range(tensors[name].ndim)) for name, dependence in site.operands.items()]
-    return site.all_outputs(site.unite(parts))
+    tensors = context.layer.inputs
+    parts = [context.contract(dependence, range(tensors[name].ndim)) for name, dependence in context.operands.items()]
+    return context.all_outputs(context.unite(parts))
 
 
 GLOBAL_OPERATORS_RULES: Mapping[str, Rule] = dict.fromkeys(
@@ -302,35 +302,35 @@ GLOBAL_OPERATORS_RULES: Mapping[str, Rule] = dict.fromkeys(
 # Attention: every query sees all keys and values.
 
 
-def _attention(site: RuleContext) -> list[Dependence | None]:
+def _attention(context: RuleContext) -> list[Dependence | None]:
     parts = []
-    for name, tensor in site.layer.inputs.items():
-        dependence = site.operands.get(name)
+    for name, tensor in context.layer.inputs.items():
+        dependence = context.operands.get(name)
         if dependence is None:
             continue
-        rank, kept = tensor.ndim, 1 if name in ("q", "mask") else 0  # of a mask too, the axis of the keys is combined
-        dependence = site.contract(dependence, range(rank - 2 + kept, rank))
-        parts.append(broadcast(dependence, tensor.shape, site.y.shape, site.node))
-    return site.all_outputs(site.unite(parts))
+        rank, kept = tensor.ndim, 1 if name in ("q", "mask") else 0  # the key axis of a mask is combined, too
+        dependence = context.contract(dependence, range(rank - 2 + kept, rank))
+        parts.append(broadcast(dependence, tensor.shape, context.y.shape, context.node))
+    return context.all_outputs(context.unite(parts))
 
 
-def _multi_head_attention(site: RuleContext) -> list[Dependence | None]:
-    # Tokens are along the last axis but one.
-    names = [name for name in site.layer.inputs if name in ("q", "x")]
+def _multi_head_attention(context: RuleContext) -> list[Dependence | None]:
+    # Tokens are along the second to last axis.
+    names = [name for name in context.layer.inputs if name in ("q", "x")]
     parts = []
-    for name, dependence in site.operands.items():
-        last = site.layer[name].ndim - 1
-        parts.append(site.contract(dependence, [last] if name in names[:1] else range(last + 1)))
-    united = site.unite(parts)
-    return site.all_outputs(None if united is None else site.in_context(united, [site.y.ndim - 2]))
+    for name, dependence in context.operands.items():
+        last = context.layer[name].ndim - 1
+        parts.append(context.contract(dependence, [last] if name in names[:1] else range(last + 1)))
+    united = context.unite(parts)
+    return context.all_outputs(None if united is None else context.in_context(united, [context.y.ndim - 2]))
 
 
-def _rotary_embedding(site: RuleContext) -> list[Dependence | None]:
+def _rotary_embedding(context: RuleContext) -> list[Dependence | None]:
     # Pairs of features of one token are rotated; the angles are operands.
-    found = site.of_x
-    if found is None or len(site.operands) > 1:
+    found = context.of_x
+    if found is None or len(context.operands) > 1:
         raise CannotFollowError("angles that depend on the input")
-    return site.all_outputs(site.contract(found, [site.x.ndim - 1]))
+    return context.all_outputs(context.contract(found, [context.x.ndim - 1]))
 
 
 ATTENTION_RULES: Mapping[str, Rule] = {
@@ -343,52 +343,52 @@ ATTENTION_RULES: Mapping[str, Rule] = {
 # Matrix products: the contracted axis is combined, other axes keep their positions.
 
 
-def _linear(site: RuleContext) -> list[Dependence | None]:
-    x = site.layer["x"]
-    dependence, weights = site.operands.get("x"), site.operands.get("w")
+def _linear(context: RuleContext) -> list[Dependence | None]:
+    x = context.layer["x"]
+    dependence, weights = context.operands.get("x"), context.operands.get("w")
     if dependence is not None:
-        dependence = site.contract(dependence, [x.ndim - 1])
+        dependence = context.contract(dependence, [x.ndim - 1])
     if weights is not None:
-        weights = site.contract(weights, range(site.layer["w"].ndim))
-    added = site.elementwise(site.y.shape, [name for name in site.operands if name not in ("x", "w")])
-    return site.all_outputs(site.unite([dependence, weights, added]))
+        weights = context.contract(weights, range(context.layer["w"].ndim))
+    added = context.elementwise(context.y.shape, [name for name in context.operands if name not in ("x", "w")])
+    return context.all_outputs(context.unite([dependence, weights, added]))
 
 
-def _matmul(site: RuleContext) -> list[Dependence | None]:
-    x0, x1, y = site.layer["x0"], site.layer["x1"], site.y
-    left, right = site.operands.get("x0"), site.operands.get("x1")
+def _matmul(context: RuleContext) -> list[Dependence | None]:
+    x0, x1, y = context.layer["x0"], context.layer["x1"], context.y
+    left, right = context.operands.get("x0"), context.operands.get("x1")
     if left is not None:
-        left = site.contract(left, [x0.ndim - 1])
-        left = broadcast(left, x0.shape[:-1] if x1.ndim == 1 else x0.shape, y.shape, site.node)
+        left = context.contract(left, [x0.ndim - 1])
+        left = broadcast(left, x0.shape[:-1] if x1.ndim == 1 else x0.shape, y.shape, context.node)
     if right is not None:
-        right = site.contract(right, [max(x1.ndim - 2, 0)])
+        right = context.contract(right, [max(x1.ndim - 2, 0)])
         shape = () if x1.ndim == 1 else x1.shape
         if x0.ndim == 1 and x1.ndim > 1:
             right = moved(right, [*range(x1.ndim - 2), None, x1.ndim - 2])
             shape = (*x1.shape[:-2], x1.shape[-1])
-        right = broadcast(right, shape, y.shape, site.node)
-    added = site.elementwise(y.shape, [name for name in site.operands if name not in ("x0", "x1")])
-    return site.all_outputs(site.unite([left, right, added]))
+        right = broadcast(right, shape, y.shape, context.node)
+    added = context.elementwise(y.shape, [name for name in context.operands if name not in ("x0", "x1")])
+    return context.all_outputs(context.unite([left, right, added]))
 
 
-def _einsum(site: RuleContext) -> list[Dependence | None]:
-    equation = str(site.attribute("equation")).replace(" ", "")
+def _einsum(context: RuleContext) -> list[Dependence | None]:
+    equation = str(context.attribute("equation")).replace(" ", "")
     terms, arrow, result = equation.partition("->")
-    names = [name for name in site.layer.inputs if name.startswith("x")]
-    if "." in equation or not arrow or len(terms.split(",")) != len(names) or len(site.operands.keys() - set(names)):
+    names = [name for name in context.layer.inputs if name.startswith("x")]
+    if "." in equation or not arrow or len(terms.split(",")) != len(names) or len(context.operands.keys() - set(names)):
         raise CannotFollowError("an equation with implicit axes")
     parts = []
     for name, letters in zip(names, terms.split(","), strict=True):
-        dependence = site.operands.get(name)
+        dependence = context.operands.get(name)
         if dependence is not None:
             if len(set(letters)) < len(letters):
                 raise CannotFollowError("an equation with a diagonal")
             gone = [axis for axis, letter in enumerate(letters) if letter not in result]
             dependence = moved(
-                site.contract(dependence, gone), [result.index(each) if each in result else None for each in letters]
+                context.contract(dependence, gone), [result.index(each) if each in result else None for each in letters]
             )
         parts.append(dependence)
-    return site.all_outputs(site.unite(parts))
+    return context.all_outputs(context.unite(parts))
 
 
 MATMUL_RULES: Mapping[str, Rule] = {
@@ -401,51 +401,51 @@ MATMUL_RULES: Mapping[str, Rule] = {
 # Normalizations: every element sees itself and the statistics over some axes.
 
 
-def over(site: RuleContext, axes: Iterable[int]) -> list[Dependence | None]:
-    """Return the dependence of a value computed from its own element and statistics of x along some axes."""
-    dependence = site.elementwise(site.y.shape)
-    return site.all_outputs(None if dependence is None else site.in_context(dependence, axes))
+def over(context: RuleContext, axes: Iterable[int]) -> list[Dependence | None]:
+    """Return the dependence of a value computed from its own element and statistics of x over some axes."""
+    dependence = context.elementwise(context.y.shape)
+    return context.all_outputs(None if dependence is None else context.in_context(dependence, axes))
 
 
-def over_attribute(site: RuleContext) -> list[Dependence | None]:
+def over_attribute(context: RuleContext) -> list[Dependence | None]:
     """Normalize over the attribute ``axis``, one axis or several."""
-    axes: Any = site.attribute("axis")
-    return over(site, axes if isinstance(axes, tuple) else (axes,))
+    axes: Any = context.attribute("axis")
+    return over(context, axes if isinstance(axes, tuple) else (axes,))
 
 
-def _batch_norm(site: RuleContext) -> list[Dependence | None]:
+def _batch_norm(context: RuleContext) -> list[Dependence | None]:
     # In training, the statistics are over the batch and all positions.
-    if site.layer.op != "batch_norm" or site.layer.attrs.get("training"):
-        return _over_all_but_channels(site)
-    return site.all_outputs(site.elementwise(site.y.shape, ["x"]))
+    if context.layer.op != "batch_norm" or context.layer.attrs.get("training"):
+        return _over_all_but_channels(context)
+    return context.all_outputs(context.elementwise(context.y.shape, ["x"]))
 
 
-def _over_all_but_channels(site: RuleContext) -> list[Dependence | None]:
-    dependence = site.operands.get("x")
-    axes = (axis for axis in range(site.x.ndim) if axis != 1)
-    return site.all_outputs(None if dependence is None else site.in_context(dependence, axes))
+def _over_all_but_channels(context: RuleContext) -> list[Dependence | None]:
+    dependence = context.operands.get("x")
+    axes = (axis for axis in range(context.x.ndim) if axis != 1)
+    return context.all_outputs(None if dependence is None else context.in_context(dependence, axes))
 
 
-def _group_norm(site: RuleContext) -> list[Dependence | None]:
-    return over(site, range(1, site.x.ndim))
+def _group_norm(context: RuleContext) -> list[Dependence | None]:
+    return over(context, range(1, context.x.ndim))
 
 
-def _instance_norm(site: RuleContext) -> list[Dependence | None]:
-    return over(site, range(2, site.x.ndim))
+def _instance_norm(context: RuleContext) -> list[Dependence | None]:
+    return over(context, range(2, context.x.ndim))
 
 
-def _over_channels(site: RuleContext) -> list[Dependence | None]:
-    return over(site, (1,))
+def _over_channels(context: RuleContext) -> list[Dependence | None]:
+    return over(context, (1,))
 
 
-def _mean_variance_norm(site: RuleContext) -> list[Dependence | None]:
-    axes: Any = site.layer.attrs.get("axis") or (0, *range(2, site.x.ndim))
-    return over(site, axes)
+def _mean_variance_norm(context: RuleContext) -> list[Dependence | None]:
+    axes: Any = context.layer.attrs.get("axis") or (0, *range(2, context.x.ndim))
+    return over(context, axes)
 
 
-def _normalize_rows(site: RuleContext) -> list[Dependence | None]:
-    dependence = site.operands.get("x")
-    return site.all_outputs(None if dependence is None else site.in_context(dependence, [site.x.ndim - 1]))
+def _normalize_rows(context: RuleContext) -> list[Dependence | None]:
+    dependence = context.operands.get("x")
+    return context.all_outputs(None if dependence is None else context.in_context(dependence, [context.x.ndim - 1]))
 
 
 NORMALIZATION_RULES: Mapping[str, Rule] = {
@@ -463,12 +463,15 @@ NORMALIZATION_RULES: Mapping[str, Rule] = {
 # Softmax and gated units; other activation functions are element-wise.
 
 
-def _along_channels(site: RuleContext) -> list[Dependence | None]:
-    # Halves of this axis are multiplied or joined, which breaks its positions.
-    axis, dependence = site.layer.attrs.get("axis", 1 if site.layer.op == "crelu" else site.x.ndim - 1), site.of_x
+def _along_channels(context: RuleContext) -> list[Dependence | None]:
+    # Halves of this axis are multiplied or concatenated, so the axis must not count positions.
+    axis, dependence = (
+        context.layer.attrs.get("axis", 1 if context.layer.op == "crelu" else context.x.ndim - 1),
+        context.of_x,
+    )
     if carries(dependence, axis):
         raise CannotFollowError("halves of an axis with positions")
-    return site.all_outputs(dependence)
+    return context.all_outputs(dependence)
 
 
 ACTIVATION_RULES: Mapping[str, Rule] = {
@@ -477,7 +480,7 @@ ACTIVATION_RULES: Mapping[str, Rule] = {
 }
 
 
-# Reductions, cumulative operators and sorting: combine all positions along an axis.
+# Reductions, cumulative operators and sorting combine all positions along an axis.
 
 
 REDUCTIONS = (
@@ -488,25 +491,25 @@ REDUCTIONS = (
 )
 
 
-def _reduction(site: RuleContext) -> list[Dependence | None]:
-    dependence, x, y = site.of_x, site.x, site.y
+def _reduction(context: RuleContext) -> list[Dependence | None]:
+    dependence, x, y = context.of_x, context.x, context.y
     if dependence is None:
-        return site.all_outputs(None)
-    axes: Any = site.layer.attrs.get("axis")
+        return context.all_outputs(None)
+    axes: Any = context.layer.attrs.get("axis")
     if axes is None or axes == ():
         axes = range(x.ndim)
     axes = {axes} if isinstance(axes, int) else {axis % x.ndim for axis in axes}
-    dependence = site.contract(dependence, axes)
+    dependence = context.contract(dependence, axes)
     if y.ndim != x.ndim:
         numbers = iter(range(x.ndim))
         dependence = moved(dependence, [None if axis in axes else next(numbers) for axis in range(x.ndim)])
-    return site.all_outputs(dependence)
+    return context.all_outputs(dependence)
 
 
-def _sort(site: RuleContext) -> list[Dependence | None]:
-    axis: Any = site.attribute("axis")
-    dependence = site.of_x
-    return site.all_outputs(None if dependence is None else site.contract(dependence, [axis]))
+def _sort(context: RuleContext) -> list[Dependence | None]:
+    axis: Any = context.attribute("axis")
+    dependence = context.of_x
+    return context.all_outputs(None if dependence is None else context.contract(dependence, [axis]))
 
 
 REDUCTION_RULES: Mapping[str, Rule] = {
@@ -521,61 +524,61 @@ REDUCTION_RULES: Mapping[str, Rule] = {
 Shape = tuple[Dim, ...]
 
 
-def element_wise(site: RuleContext) -> list[Dependence | None]:
-    """Every element depends on that at its place."""
-    return site.all_outputs(site.elementwise(site.y.shape))
+def element_wise(context: RuleContext) -> list[Dependence | None]:
+    """Every output element depends on the operand elements at the same index."""
+    return context.all_outputs(context.elementwise(context.y.shape))
 
 
-def _independent(site: RuleContext) -> list[Dependence | None]:
-    return site.all_outputs(None)
+def _independent(context: RuleContext) -> list[Dependence | None]:
+    return context.all_outputs(None)
 
 
-def _reshape(site: RuleContext) -> list[Dependence | None]:
-    dependence, x, y = site.of_x, site.x, site.y
-    return site.all_outputs(None if dependence is None else reshaped(dependence, x.shape, y.shape))
+def _reshape(context: RuleContext) -> list[Dependence | None]:
+    dependence, x, y = context.of_x, context.x, context.y
+    return context.all_outputs(None if dependence is None else reshaped(dependence, x.shape, y.shape))
 
 
-def _expand(site: RuleContext) -> list[Dependence | None]:
-    return site.all_outputs(broadcast(site.of_x, site.x.shape, site.y.shape, site.node))
+def _expand(context: RuleContext) -> list[Dependence | None]:
+    return context.all_outputs(broadcast(context.of_x, context.x.shape, context.y.shape, context.node))
 
 
-def _transpose(site: RuleContext) -> list[Dependence | None]:
-    dependence, axes = site.of_x, site.attribute("axes")
+def _transpose(context: RuleContext) -> list[Dependence | None]:
+    dependence, axes = context.of_x, context.attribute("axes")
     assert isinstance(axes, tuple)
-    return site.all_outputs(None if dependence is None else moved(dependence, map(axes.index, range(len(axes)))))
+    return context.all_outputs(None if dependence is None else moved(dependence, map(axes.index, range(len(axes)))))
 
 
 def _range_of_axis(
     dependence: Dependence | None, axis: int, start: int, step: int, size: Dim, new: Dim
 ) -> Dependence | None:
-    # A negative start counts elements before the first: padding.
+    # A negative start is padding before the first element.
     path = None if dependence is None else dependence.path
-    on_axis = [] if path is None else [digit for digit in path.digits if digit.axis == axis]
+    on_axis = [] if path is None else [factor for factor in path.factors if factor.axis == axis]
     if dependence is None or path is None or not on_axis:
         return dependence
-    digit = on_axis[0]
-    if len(on_axis) == 1 and digit.unit == 1 and digit.size == size and digit.start == 0:
-        taps = Stencil.every(step, start)
-        if len(path.digits) == 1:
-            return dependence.with_path(Path(path.map.through(taps, size), (replace(digit, size=new),)))
+    factor = on_axis[0]
+    if len(on_axis) == 1 and factor.unit == 1 and factor.size == size and factor.start == 0:
+        stencil = Stencil.every(step, start)
+        if len(path.factors) == 1:
+            return dependence.with_path(Path(path.map.through(stencil, size), (replace(factor, size=new),)))
         if step < 1:
             raise CannotFollowError("a part of positions reversed")
-        shifted = path.map.through(Stencil.every(1, start * digit.weight))
-        taken = replace(digit, size=new, weight=digit.weight * step)
-        rest = [taken if each == digit else each for each in path.digits]
+        shifted = path.map.through(Stencil.every(1, start * factor.weight))
+        taken = replace(factor, size=new, weight=factor.weight * step)
+        rest = [taken if each == factor else each for each in path.factors]
         return dependence.with_path(Path(shifted, tuple(sorted(rest, key=lambda each: -each.weight))))
     ends = [each.start + each.unit * each.size for each in on_axis]
-    if step == 1 and not any(map(is_symbolic, (*ends, new, digit.start))):
-        if digit.start >= start and max(ends) <= start + new:
-            moved_digits = (replace(d, start=d.start - start) if d.axis == axis else d for d in path.digits)
-            return dependence.with_path(Path(path.map, tuple(moved_digits)))
-        if digit.start >= start + new:
+    if step == 1 and not any(map(is_symbolic, (*ends, new, factor.start))):
+        if factor.start >= start and max(ends) <= start + new:
+            moved_factors = (replace(d, start=d.start - start) if d.axis == axis else d for d in path.factors)
+            return dependence.with_path(Path(path.map, tuple(moved_factors)))
+        if factor.start >= start + new:
             return _unreached(dependence)
     raise CannotFollowError("cannot slice an axis that merges spatial and other dimensions")
 
 
 def _unreached(dependence: Dependence) -> Dependence | None:
-    # The path does not reach these elements; other marks stay.
+    # The path does not reach these elements; its marks stay.
     return dependence.with_path(None) if dependence != Dependence(dependence.path) else None
 
 
@@ -589,28 +592,28 @@ def _first_index(start: Any, size: Dim, step: int) -> int:
     return int(start) if is_symbolic(size) else min(int(start), int(size) - (step < 0))
 
 
-def _slice(site: RuleContext) -> list[Dependence | None]:
+def _slice(context: RuleContext) -> list[Dependence | None]:
     # An integer index has no step, and removes its axis; axes of size 1 may be added.
-    dependence, x, y = site.of_x, site.x, site.y
+    dependence, x, y = context.of_x, context.x, context.y
     if dependence is None or dependence.path is None:
-        return site.all_outputs(dependence)
-    if any(name != next(iter(site.layer.inputs)) for name in site.operands):
+        return context.all_outputs(dependence)
+    if any(name != next(iter(context.layer.inputs)) for name in context.operands):
         raise CannotFollowError("a slice at indices that are data")
-    starts: Any = site.attribute("start")
-    axes: Any = site.layer.attrs.get("axis")
+    starts: Any = context.attribute("start")
+    axes: Any = context.layer.attrs.get("axis")
     axes = tuple(range(len(starts))) if axes is None else axes
-    steps: Any = site.layer.attrs.get("step") or (1,) * len(starts)
+    steps: Any = context.layer.attrs.get("step") or (1,) * len(starts)
     sizes = list(x.shape)
     for axis, start, given in zip(axes, starts, steps, strict=True):
         step = 1 if given is None else number(given, "a step")
         first = _first_index(start, x.shape[axis], step)
-        sizes[axis] = 1 if given is None else _slice_size(site, axis, axes, step)
+        sizes[axis] = 1 if given is None else _slice_size(context, axis, axes, step)
         dependence = _range_of_axis(dependence, axis, first, step, x.shape[axis], sizes[axis])
-    return site.all_outputs(None if dependence is None else reshaped(dependence, tuple(sizes), y.shape))
+    return context.all_outputs(None if dependence is None else reshaped(dependence, tuple(sizes), y.shape))
 
 
-def _slice_size(site: RuleContext, axis: int, axes: tuple[int, ...], step: int) -> Dim:
-    x, y, attrs = site.x, site.y, site.layer.attrs
+def _slice_size(context: RuleContext, axis: int, axes: tuple[int, ...], step: int) -> Dim:
+    x, y, attrs = context.x, context.y, context.layer.attrs
     if x.ndim == y.ndim and None not in (attrs.get("step") or ()):
         return y.shape[axis]
     i = axes.index(axis)
@@ -622,199 +625,205 @@ def _at_index(dependence: Dependence | None, axis: int, index: int, shape: Shape
     path = None if dependence is None else dependence.path
     if dependence is None or path is None:
         return dependence
-    for digit in [each for each in path.digits if each.axis == axis]:
-        if is_symbolic(digit.start) or index < digit.start:
+    for factor in [each for each in path.factors if each.axis == axis]:
+        if is_symbolic(factor.start) or index < factor.start:
             return _unreached(dependence)
-        current = next(each for each in path.digits if each.place == digit.place)
-        unit, size = number(digit.unit, "a block"), digit.size
-        value = (index - digit.start) // unit
+        current = next(each for each in path.factors if each.place == factor.place)
+        unit, size = number(factor.unit, "a block"), factor.size
+        value = (index - factor.start) // unit
         path = fixed(path, current, value if is_symbolic(size) else value % size)
     return moved(dependence.with_path(path), [*range(axis), None, *range(axis, len(shape) - 1)])
 
 
-def select(site: RuleContext) -> list[Dependence | None]:
-    """Return the dependence of one index of an axis, which is removed."""
-    axis, index = site.attribute("axis"), site.attribute("index")
+def select(context: RuleContext) -> list[Dependence | None]:
+    """Return the dependence of one index of an axis; the axis is removed."""
+    axis, index = context.attribute("axis"), context.attribute("index")
     assert isinstance(axis, int)
-    return site.all_outputs(_at_index(site.of_x, axis, _first_index(index, site.x.shape[axis], 1), site.x.shape))
+    return context.all_outputs(
+        _at_index(context.of_x, axis, _first_index(index, context.x.shape[axis], 1), context.x.shape)
+    )
 
 
-def _split(site: RuleContext) -> list[Dependence | None]:
-    axis, x = site.attribute("axis"), site.x
+def _split(context: RuleContext) -> list[Dependence | None]:
+    axis, x = context.attribute("axis"), context.x
     assert isinstance(axis, int)
     outputs: list[Dependence | None] = []
     start = 0
-    for y in site.layer.outputs:
+    for y in context.layer.outputs:
         if y.ndim < x.ndim:
-            outputs.append(_at_index(site.of_x, axis, start, x.shape))
+            outputs.append(_at_index(context.of_x, axis, start, x.shape))
             start += 1
             continue
-        is_carried = carries(site.of_x, axis)
+        is_carried = carries(context.of_x, axis)
         outputs.append(
-            _range_of_axis(site.of_x, axis, start, 1, x.shape[axis], y.shape[axis]) if is_carried else site.of_x
+            _range_of_axis(context.of_x, axis, start, 1, x.shape[axis], y.shape[axis]) if is_carried else context.of_x
         )
         start += number(y.shape[axis], "a part") if is_carried else 0
     return outputs
 
 
-def _view(site: RuleContext) -> list[Dependence | None]:
-    # Frontends state what kind of view it is by attributes; without, it is a reshape or an expansion.
-    attrs = site.layer.attrs
+def _view(context: RuleContext) -> list[Dependence | None]:
+    # Attributes say what kind of view it is; without attributes, it is a reshape or an expand.
+    attrs = context.layer.attrs
     if "rearranged" in attrs:
         raise CannotFollowError("a view with other strides")
     if "axes" in attrs:
-        return _transpose(site)
+        return _transpose(context)
     if "start" in attrs:
-        return _slice(site)
+        return _slice(context)
     if "index" in attrs:
-        return select(site)
+        return select(context)
     if "axis" in attrs:
-        return _split(site)
-    return _reshape(site) if exact_quotient(prod(site.x.shape), prod(site.y.shape)) == 1 else _expand(site)
+        return _split(context)
+    return _reshape(context) if exact_quotient(prod(context.x.shape), prod(context.y.shape)) == 1 else _expand(context)
 
 
-def _concatenated(site: RuleContext, axis: int, shapes: Mapping[str, Shape]) -> Dependence | None:
-    # Several operands with positions along the axis give a bound, or a cyclic shift as exporters write it.
+def _concatenated(context: RuleContext, axis: int, shapes: Mapping[str, Shape]) -> Dependence | None:
+    # Several operands with positions along the axis are a cyclic shift, as exporters write it, or give only a bound.
     total: Dim = 0
     parts: list[tuple[Dependence, Shape, Dim]] = []
     for name, shape in shapes.items():
-        if name in site.operands:
-            parts.append((site.operands[name], shape, total))
+        if name in context.operands:
+            parts.append((context.operands[name], shape, total))
         total = total + shape[axis]
     if sum(carries(dependence, axis) for dependence, _, _ in parts) > 1:
-        return _cyclic_shift(site, axis, parts) or _bound_of_parts(site, axis, parts)
+        return _cyclic_shift(context, axis, parts) or _bound_of_parts(context, axis, parts)
     moved_parts = []
     for dependence, shape, offset in parts:
         path = dependence.path
         if path is not None and carries(dependence, axis) and len(shapes) > 1:
-            digits = (replace(d, start=d.start + offset) if d.axis == axis else d for d in path.digits)
-            dependence = dependence.with_path(Path(path.map, tuple(digits)))
-        own = tuple(shape[axis] if i == axis else size for i, size in enumerate(site.y.shape))
-        moved_parts.append(broadcast(dependence, shape, own, site.node))
-    return site.unite(moved_parts)
+            factors = (replace(d, start=d.start + offset) if d.axis == axis else d for d in path.factors)
+            dependence = dependence.with_path(Path(path.map, tuple(factors)))
+        own = tuple(shape[axis] if i == axis else size for i, size in enumerate(context.y.shape))
+        moved_parts.append(broadcast(dependence, shape, own, context.node))
+    return context.unite(moved_parts)
 
 
-def _cyclic_shift(site: RuleContext, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim]]) -> Dependence | None:
-    # A cyclic shift joins two slices of one value: the other part continues the larger one at its other end.
-    if len(parts) != 2 or len(site.layer.inputs) != 2:
+def _cyclic_shift(context: RuleContext, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim]]) -> Dependence | None:
+    # A cyclic shift concatenates two slices of one value; the smaller slice would continue the larger one.
+    if len(parts) != 2 or len(context.layer.inputs) != 2:
         return None
     (one, first, _), (other, second, cut) = parts
-    size = site.y.shape[axis]
+    size = context.y.shape[axis]
     if any(map(is_symbolic, (first[axis], second[axis]))):
         return None
     assert one.path is not None and other.path is not None  # both count positions along the axis
-    early, late = (plain_digit(path, axis, shape[axis]) for path, shape in ((one.path, first), (other.path, second)))
+    early, late = (plain_factor(path, axis, shape[axis]) for path, shape in ((one.path, first), (other.path, second)))
     assert early is not None and late is not None
     if early[1].weight != late[1].weight:
         return None
     weight, length = early[1].weight, number(size, "an axis")
     before = early[0].map.through(Stencil.every(1, -weight * length))
     after = late[0].map.through(Stencil.every(1, -weight * number(cut, "a part")))
-    rest, other_rest = (tuple(d for d in path.digits if d != digit) for path, digit in (early, late))
+    rest, other_rest = (tuple(d for d in path.factors if d != factor) for path, factor in (early, late))
     if rest != other_rest or before != after:
         return None
-    shifted, digit = (early[0].map, early[1]) if 2 * first[axis] >= length else (after, late[1])
-    digits = (replace(digit, size=size), *rest)
-    path = Path(shifted, tuple(sorted(digits, key=lambda each: -each.weight)))
-    return one.with_path(path).marks(other).marks(Dependence(wrapped=site.node))
+    shifted, factor = (early[0].map, early[1]) if 2 * first[axis] >= length else (after, late[1])
+    factors = (replace(factor, size=size), *rest)
+    path = Path(shifted, tuple(sorted(factors, key=lambda each: -each.weight)))
+    return one.with_path(path).with_marks_of(other).with_marks_of(Dependence(wrapped=context.node))
 
 
-def _bound_of_parts(site: RuleContext, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim]]) -> Dependence | None:
+def _bound_of_parts(
+    context: RuleContext, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim]]
+) -> Dependence | None:
     # Every position sees what it would see in any of the parts.
     moved_parts = []
     for dependence, shape, offset in parts:
-        found = None if dependence.path is None else plain_digit(dependence.path, axis, shape[axis])
+        found = None if dependence.path is None else plain_factor(dependence.path, axis, shape[axis])
         if found is not None:
-            path, digit = found
-            if len(path.digits) > 1:
+            path, factor = found
+            if len(path.factors) > 1:
                 raise CannotFollowError("parts of positions joined along an axis")
             shifted = path.map.through(Stencil.every(1, -number(offset, "a part")), shape[axis])
-            dependence = dependence.with_path(Path(shifted, (replace(digit, size=site.y.shape[axis]),)))
+            dependence = dependence.with_path(Path(shifted, (replace(factor, size=context.y.shape[axis]),)))
         moved_parts.append(dependence)
-    united = site.unite(moved_parts)
-    return None if united is None else united.marks(Dependence(bounded=site.node))
+    united = context.unite(moved_parts)
+    return None if united is None else united.with_marks_of(Dependence(bounded=context.node))
 
 
-def _concat(site: RuleContext) -> list[Dependence | None]:
-    axis = site.attribute("axis")
+def _concat(context: RuleContext) -> list[Dependence | None]:
+    axis = context.attribute("axis")
     assert isinstance(axis, int)
-    axis %= site.y.ndim
-    return site.all_outputs(_concatenated(site, axis, {name: t.shape for name, t in site.layer.inputs.items()}))
+    axis %= context.y.ndim
+    return context.all_outputs(
+        _concatenated(context, axis, {name: t.shape for name, t in context.layer.inputs.items()})
+    )
 
 
-def _stack(site: RuleContext) -> list[Dependence | None]:
-    axis = site.attribute("axis")
+def _stack(context: RuleContext) -> list[Dependence | None]:
+    axis = context.attribute("axis")
     assert isinstance(axis, int)
-    axis %= site.y.ndim
-    numbers = tuple(i + (i >= axis) for i in range(site.y.ndim - 1))
-    return site.all_outputs(site.unite(moved(dependence, numbers) for dependence in site.operands.values()))
+    axis %= context.y.ndim
+    numbers = tuple(i + (i >= axis) for i in range(context.y.ndim - 1))
+    return context.all_outputs(context.unite(moved(dependence, numbers) for dependence in context.operands.values()))
 
 
-def _pad(site: RuleContext) -> list[Dependence | None]:
-    # A border of any kind is outside of the field, like the padding of a convolution.
-    before, dependence = site.attribute("before"), site.of_x
+def _pad(context: RuleContext) -> list[Dependence | None]:
+    # Any padding mode is treated like zero padding of a convolution: outside of the field.
+    before, dependence = context.attribute("before"), context.of_x
     assert isinstance(before, tuple)
     for axis, width in enumerate(before):
-        size, new = site.x.shape[axis], site.y.shape[axis]
+        size, new = context.x.shape[axis], context.y.shape[axis]
         if size != new or width != 0:
             dependence = _range_of_axis(dependence, axis, -number(width, "padding"), 1, size, new)
-    return site.all_outputs(dependence)
+    return context.all_outputs(dependence)
 
 
-def _flip(site: RuleContext) -> list[Dependence | None]:
-    dependence, axes = site.of_x, site.attribute("axis")
+def _flip(context: RuleContext) -> list[Dependence | None]:
+    dependence, axes = context.of_x, context.attribute("axis")
     assert isinstance(axes, tuple)
     for axis in axes:
         if dependence is not None and dependence.path is not None:
-            size = site.x.shape[axis]
+            size = context.x.shape[axis]
             if carries(dependence, axis):
                 dependence = _range_of_axis(dependence, axis, number(size, "a flip") - 1, -1, size, size)
-    return site.all_outputs(dependence)
+    return context.all_outputs(dependence)
 
 
-def _roll(site: RuleContext) -> list[Dependence | None]:
-    # Counted as a shift: what wraps around is like a border, and marked.
-    dependence, axes, shifts = site.of_x, site.attribute("axis"), site.attribute("shift")
+def _roll(context: RuleContext) -> list[Dependence | None]:
+    # Treated as a shift; positions that wrap around are treated as padding, and marked.
+    dependence, axes, shifts = context.of_x, context.attribute("axis"), context.attribute("shift")
     assert isinstance(axes, tuple) and isinstance(shifts, tuple)
     for axis, shift in zip(axes, shifts, strict=True):
         path = None if dependence is None else dependence.path
         if dependence is not None and path is not None and carries(dependence, axis):
-            size = site.x.shape[axis]
-            plain_digit(path, axis, size)
+            size = context.x.shape[axis]
+            plain_factor(path, axis, size)
             dependence = _range_of_axis(dependence, axis, -number(shift, "a shift"), 1, size, size)
             assert dependence is not None
-            dependence = dependence.marks(Dependence(wrapped=site.node))
-    return site.all_outputs(dependence)
+            dependence = dependence.with_marks_of(Dependence(wrapped=context.node))
+    return context.all_outputs(dependence)
 
 
-def _blocks(site: RuleContext) -> list[Dependence | None]:
-    dependence, x, y = site.of_x, site.x, site.y
+def _blocks(context: RuleContext) -> list[Dependence | None]:
+    dependence, x, y = context.of_x, context.x, context.y
     if dependence is not None:
-        dependence = site.contract(dependence, [x.ndim - 3])
+        dependence = context.contract(dependence, [x.ndim - 3])
         for axis in (x.ndim - 2, x.ndim - 1):
             old, new = x.shape[axis], y.shape[axis]
-            if site.layer.op == "space_to_depth":
+            if context.layer.op == "space_to_depth":
                 block = scale_of(old, new).numerator
-                taps = Stencil.window(block, block)
+                stencil = Stencil.window(block, block)
             else:
-                taps = Stencil.repeated(scale_of(new, old).numerator)
-            dependence = site.slide(dependence, axis, taps, old, new)
-    return site.all_outputs(dependence)
+                stencil = Stencil.repeated(scale_of(new, old).numerator)
+            dependence = context.slide(dependence, axis, stencil, old, new)
+    return context.all_outputs(dependence)
 
 
-def _channel_shuffle(site: RuleContext) -> list[Dependence | None]:
-    dependence = site.of_x
-    return site.all_outputs(None if dependence is None else site.contract(dependence, [1]))
+def _channel_shuffle(context: RuleContext) -> list[Dependence | None]:
+    dependence = context.of_x
+    return context.all_outputs(None if dependence is None else context.contract(dependence, [1]))
 
 
-def _one_hot(site: RuleContext) -> list[Dependence | None]:
-    return site.all_outputs(site.of_x)
+def _one_hot(context: RuleContext) -> list[Dependence | None]:
+    return context.all_outputs(context.of_x)
 
 
-def _broadcast_arrays(site: RuleContext) -> list[Dependence | None]:
+def _broadcast_arrays(context: RuleContext) -> list[Dependence | None]:
     return [
-        broadcast(site.operands.get(name), tensor.shape, y.shape, site.node)
-        for (name, tensor), y in zip(site.layer.inputs.items(), site.layer.outputs, strict=True)
+        broadcast(context.operands.get(name), tensor.shape, y.shape, context.node)
+        for (name, tensor), y in zip(context.layer.inputs.items(), context.layer.outputs, strict=True)
     ]
 
 
@@ -834,7 +843,7 @@ LAYOUT_RULES: Mapping[str, Rule] = {
     "roll": _roll,
     **dict.fromkeys(("depth_to_space", "pixel_shuffle", "space_to_depth"), _blocks),
     "channel_shuffle": _channel_shuffle,
-    **dict.fromkeys(("broadcast_to", "tile"), _expand),  # of an axis of size 1 alone is a position followed
+    **dict.fromkeys(("broadcast_to", "tile"), _expand),  # only follows positions if repeated axes have size 1
     "one_hot": _one_hot,
     "broadcast_arrays": _broadcast_arrays,
 }
@@ -843,26 +852,26 @@ LAYOUT_RULES: Mapping[str, Rule] = {
 # Gathers and embeddings: an index keeps its position, an indexed axis loses it.
 
 
-def _embedding(site: RuleContext) -> list[Dependence | None]:
-    if "w" in site.operands:
+def _embedding(context: RuleContext) -> list[Dependence | None]:
+    if "w" in context.operands:
         raise CannotFollowError("a table that depends on the input")
-    return site.all_outputs(site.operands.get("x"))
+    return context.all_outputs(context.operands.get("x"))
 
 
-def _gather(site: RuleContext) -> list[Dependence | None]:
-    # The axes of the indices replace the axis; a constant index is a selection.
-    if "index" in site.layer.attrs:
-        return select(site)
-    axis, dependence = site.attribute("axis"), site.operands.get("x")
-    if len(site.operands) > (dependence is not None) or not isinstance(axis, int):
+def _gather(context: RuleContext) -> list[Dependence | None]:
+    # The axes of the indices replace the axis; a constant index selects and removes it.
+    if "index" in context.layer.attrs:
+        return select(context)
+    axis, dependence = context.attribute("axis"), context.operands.get("x")
+    if len(context.operands) > (dependence is not None) or not isinstance(axis, int):
         raise CannotFollowError("indices that depend on the input")
     if dependence is None:
-        return site.all_outputs(None)
-    added, rank = site.y.ndim - site.layer["x"].ndim, site.y.ndim
-    return site.all_outputs(moved(dependence, [*range(axis), None, *range(axis + 1 + added, rank)]))
+        return context.all_outputs(None)
+    added, rank = context.y.ndim - context.layer["x"].ndim, context.y.ndim
+    return context.all_outputs(moved(dependence, [*range(axis), None, *range(axis + 1 + added, rank)]))
 
 
-def _reject_data_dependent(site: RuleContext) -> list[Dependence | None]:
+def _reject_data_dependent(context: RuleContext) -> list[Dependence | None]:
     raise CannotFollowError("places that depend on data")
 
 
@@ -870,7 +879,7 @@ AT_DATA = """
 grid_sample deform_conv roi_align ps_roi_align roi_max_pool roi_avg_pool ps_roi_avg_pool crop_and_resize gather_elements
 gather_nd masked_select masked_gather compress upsample fractional_max_pool
 """
-"""Operators that read or write places known only in a run."""
+"""Operators with indices or coordinates that depend on data."""
 
 INDEXING_RULES: Mapping[str, Rule] = {
     "embedding": _embedding,

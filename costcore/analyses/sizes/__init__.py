@@ -1,4 +1,4 @@
-"""Formulas in sizes: a report with symbolic dimensions, fitted to captures at integer sizes."""
+"""Formulas in symbolic sizes, fitted to captures at integer sizes."""
 
 from costcore.analyses.analysis import Analysis
 

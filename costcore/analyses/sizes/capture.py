@@ -1,6 +1,7 @@
-"""Captures of one network at several sizes, and the integers that they have in common.
+"""Capture one network at several sizes, and match the calls of the runs.
 
-Each run is split into an outline, equal at all sizes, and integers; loops are folded so that calls of runs match.
+Each call is split into an outline, which is equal at all sizes, and its integers. Unrolled loops are folded first, so
+that runs with different numbers of steps match. A *free* call costs nothing; it may be missing at some sizes.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ MOST_CAPTURES = 62
 
 
 class Samples:
-    """The runs of a network at the points that were captured so far.
+    """The runs of a network at all points captured so far.
 
     Args:
         inputs: the inputs with names in their shapes.
         capture: returns the run of the network on integer inputs.
 
     Attributes:
-        points: the integers of every call that all runs have, by point: one row per call of the first run, None for a
-            free call that not all runs have. The last row has the integers of the run as a whole.
+        points: the integers of the run at each point: one row per call of the first run, None for a free call that is
+            missing in this run. The last row has the integers of the run as a whole.
     """
 
     symbols: tuple[str, ...]
@@ -50,14 +51,14 @@ class Samples:
         self._amounts: dict[Point, list[tuple[Any, ...] | None]] = {}
         self._further: set[Point] = set()
         self._common: dict[tuple[Point, ...], list[Columns | None]] = {}
-        """Cached columns by points: those of all fitted points are requested often."""
+        """The cache of :meth:`columns`."""
         self.failed: dict[Point, CostError] = {}
         self.assumed: dict[Assumption, set[Point]] = {}
         """The assumptions about data, with the points at which they were made."""
 
     @property
     def count(self) -> int:
-        """How often the network was captured."""
+        """The number of captures."""
         return len(self.points) + len(self.failed)
 
     def named(self, point: Point) -> dict[str, int]:
@@ -65,11 +66,11 @@ class Samples:
         return dict(zip(self.symbols, point, strict=True))
 
     def at(self, point: Point) -> list[tuple[int, ...] | None]:
-        """Return the integers of the run at a point, and capture it first if necessary.
+        """Return the integers of the run at a point; capture it if necessary.
 
         Raises:
-            CostError: if the network fails at this point, runs other operators there than at the first one, or would be
-                captured more than :data:`MOST_CAPTURES` times.
+            CostError: if the network fails at this point, runs other operators than at the first point, or needs more
+                than :data:`MOST_CAPTURES` captures.
         """
         if point in self.failed:
             raise self.failed[point]
@@ -84,7 +85,7 @@ class Samples:
         return self.points[point]
 
     def forget(self, point: Point) -> None:
-        """Leave the run at a point out: the network is special there."""
+        """Exclude the run at a point, where the formulas do not hold."""
         self.points.pop(point, None)
         self._further.discard(point)
         self.failed.setdefault(point, CostError(f"the network runs other operators at {self.text(point)}"))
@@ -94,7 +95,7 @@ class Samples:
         return text_of(self.named(point))
 
     def restart(self, point: Point) -> None:
-        """Make the run at a point the base to which all others are compared.
+        """Start again, with the run at a point as the base for all comparisons.
 
         Raises:
             CostError: if the network fails at this point.
@@ -132,18 +133,18 @@ class Samples:
 
     @property
     def has_further_calls(self) -> bool:
-        """Whether the first run lacks free calls that another run has."""
+        """Whether some run has free calls that the first run lacks."""
         return bool(self._further)
 
     def name(self, row: int) -> str:
-        """Return the name of a call of the first run, and its module."""
+        """Return the name and module of a call of the first run."""
         if row == len(self.trace):
             return "the inputs or outputs of a module"
         call = self.trace.records[row].call
         return f"{call.name} in module {call.module!r}" if call.module else call.name
 
     def columns(self, points: Sequence[Point]) -> list[Columns | None]:
-        """Return the columns at some points of the rows that all captured points have; None for all other rows."""
+        """Return the columns of every row at some points; None for a row that is missing at any captured point."""
         everywhere = [None not in rows for rows in zip(*self.points.values(), strict=True)]
         if not points:
             return [[] for _ in everywhere]
@@ -153,13 +154,13 @@ class Samples:
         return [columns if kept else None for columns, kept in zip(common, everywhere, strict=True)]
 
     def amounts_at(self, point: Point) -> list[tuple[Any, ...] | None]:
-        """Return the amounts of every call of the first run, in a run at a point; None for a call that it lacks."""
+        """Return the amounts of the run at a point, for every call of the first run; None for a missing call."""
         return self._amounts[point]
 
     def absence(self, row: int) -> tuple[int, int] | None:
-        """Return the position and the value of a symbol if a row is missing exactly there; else None.
+        """Return a symbol (by position) and its value if a row is missing exactly at this value; else None.
 
-        PyTorch omits a slice of a whole axis, such as all positions of a table.
+        PyTorch omits a slice of a whole axis, such as one of all rows of a position table.
         """
         lacking = {point for point, rows in self.points.items() if rows[row] is None}
         for where in enumerate(next(iter(lacking))):
@@ -169,11 +170,11 @@ class Samples:
 
 
 Columns = list[tuple[int, ...]]
-"""The values of every integer of a call, in the order of points."""
+"""One column for each integer of a call: its values in the order of points."""
 
 
 def common_columns(rows_by_point: Sequence[Sequence[tuple[int, ...] | None]]) -> list[Columns | None]:
-    """Return the columns of every row that all points have; None for all others."""
+    """Return the columns of every row; None for a row that is missing at any point."""
     return [None if None in rows else list(zip(*rows, strict=True)) for rows in zip(*rows_by_point, strict=True)]
 
 
@@ -185,19 +186,19 @@ def _amounts(record: CallCost) -> tuple[Any, ...]:
 
 
 DOUBLINGS = 3
-"""How often first sizes are doubled while the network fails."""
+"""How often the first sizes are doubled if the network fails."""
 
 STEPS = (2, 3, 4, 7, 8, 14, 16, 32, 64, 128, 224, 256)
-"""Multiples to recommend for a symbol in a message."""
+"""Multiples of sizes to try for advice in an error."""
 
 
 def start(samples: Samples, limits: Sequence[Limits]) -> tuple[Point, list[Limits]]:
-    """Capture the network at its first sizes; return them, and the limits of every symbol from there.
+    """Capture the network at its first sizes; return this point, and the limits of every symbol from there.
 
-    Sizes that no range states are doubled while the network fails.
+    Sizes without a range from the user are doubled while the network fails.
 
     Raises:
-        CostError: if the network fails at all of them.
+        CostError: if the network fails at all of these points.
     """
     errors: list[CostError] = []
     for doublings in range(DOUBLINGS + 1):
@@ -223,7 +224,7 @@ def _is_fixed(limits: Limits) -> bool:
 
 
 def multiple_that_works(samples: Samples, base: Point, position: int) -> int | None:
-    """Return the smallest multiple at which a symbol can take several sizes; None if there is none.
+    """Return the smallest step by which a symbol can grow from ``base``, twice; None if there is none.
 
     Args:
         samples: the runs.
@@ -248,29 +249,29 @@ def _is_captured(samples: Samples, base: Point, position: int, distance: int) ->
 
 
 SMALLEST = 2
-"""Sizes of 0 and 1 are special: axes of one element are broadcast, and tensors of them are contiguous in any order."""
+"""The smallest first size. Sizes 0 and 1 are special: size-1 axes are broadcast, and contiguous in any order."""
 
 FIRST = {"batch": SMALLEST, "image": 64, "sequence": 16}
-"""The first size to try: of the first axis of a shape, of an axis of a shape of four or more, of any other."""
+"""The first size to try, for first axes ("batch"), other axes of shapes with four or more ("image"), and others."""
 
 LAST = {"batch": 512, "image": 2048, "sequence": 4096}
-"""The last size to check formulas at, without a range from the user."""
+"""The largest size at which formulas are checked, without a range from the user."""
 
 LAST_COMPUTED = {"batch": 8, "image": 256, "sequence": 256}
-"""The same for a model that computes values at every size."""
+"""The same for a model that computes real values in each capture."""
 
 LEAST = 4
 """The minimum distance between the first and the last size if the user states no range."""
 
 
 class Limits(NamedTuple):
-    """The values of a symbol among which sizes are chosen.
+    """The range of a symbol from which sizes are chosen.
 
     Attributes:
-        low: the first.
-        high: the last.
-        smallest: the smallest at which formulas are wanted.
-        is_stated: whether the user stated them; otherwise a model that fails on small or on large sizes changes them.
+        low: the first size to capture.
+        high: the last size to capture.
+        smallest: the smallest size at which formulas should hold.
+        is_stated: whether the user gave the range. Otherwise it is adapted if the model fails on small or large sizes.
     """
 
     low: int
@@ -279,11 +280,11 @@ class Limits(NamedTuple):
     is_stated: bool
 
     def nearer(self, times: int) -> Limits:
-        """Return the limits with a last size smaller by this factor."""
+        """Return the limits with ``high`` divided by a factor."""
         return self._replace(high=max(self.low + LEAST, self.high // times))
 
     def from_at_least(self, low: int) -> Limits:
-        """Return the limits with a first size of at least ``low``, unless the user stated them: short loops differ."""
+        """Raise ``low``, because short loops are special; limits from the user stay."""
         low = self.low if self.is_stated else max(self.low, low)
         return self._replace(low=low, high=max(self.high, low + LEAST))
 
@@ -295,8 +296,8 @@ def limits_of(
 
     Args:
         inputs: the inputs.
-        ranges: the smallest and the largest value by symbol, where the user stated them.
-        last: the last sizes of all other symbols, :data:`LAST` or :data:`LAST_COMPUTED`.
+        ranges: the ranges from the user by symbol.
+        last: the last sizes of other symbols, :data:`LAST` or :data:`LAST_COMPUTED`.
     """
     return [
         _stated_limits(*ranges[symbol]) if symbol in ranges else _default_limits(inputs, symbol, last)
@@ -322,7 +323,7 @@ def _default_limits(inputs: NamedInputs, symbol: str, last: Mapping[str, int]) -
 
 
 def how_to_state(symbols: Iterable[str]) -> str:
-    """Return how the user states the range of symbols."""
+    """Return how to give ranges of symbols, for an error."""
     ranges = ", ".join(f'"{symbol}": (smallest, largest)' for symbol in symbols)
     return f"ranges={{{ranges}}} in estimate, or Dim(name, smallest, largest) in place of a name"
 
@@ -331,11 +332,11 @@ def how_to_state(symbols: Iterable[str]) -> str:
 
 
 class Axis(NamedTuple):
-    """One axis of an input that has a name.
+    """A named axis of an input.
 
     Attributes:
-        size: the size, as it was given.
-        axis: its position in the shape.
+        size: the size as given.
+        axis: the position in the shape.
         rank: the number of axes of the shape.
     """
 
@@ -348,18 +349,18 @@ class NamedInputs:
     """The inputs of a model with names for some sizes.
 
     Args:
-        inputs: the inputs in any form that :func:`costcore.estimate` takes, except pairs of a shape and a dtype, which
-            :func:`~costcore.trace.trace.with_tensors` replaces. A size can be a text such as ``"seq"`` or ``"16*h"``, a
-            :class:`Dim` or an integer expression of sympy.
+        inputs: the inputs in any form that :func:`costcore.estimate` takes; pairs of shape and dtype must be replaced
+            by :func:`~costcore.trace.trace.with_tensors` before. A size can be a string such as ``"seq"`` or
+            ``"16*h"``, a :class:`Dim`, or an integer expression of sympy.
 
     Attributes:
-        axes: every axis with a name.
-        symbols: the names of all symbols, in the order of first use.
-        ranges: the ranges that were stated with :class:`Dim`.
+        axes: all named axes.
+        symbols: the names of all symbols, in order of first use.
+        ranges: the ranges given with :class:`Dim`.
 
     Raises:
         TypeError: if a name is not a sum or product of symbols and integers.
-        ValueError: if a name is that of a dtype, or has two ranges, or a range is of several names.
+        ValueError: if a name is that of a dtype, if a symbol has two ranges, or a range is for several symbols.
     """
 
     symbols: tuple[str, ...]
@@ -447,17 +448,17 @@ def _size_at(size: Any, values: Mapping[str, int]) -> int:
     return as_dim(number)
 
 
-# Assumptions that apply only above the size limit of kept values.
+# Assumptions that apply only if a tensor is too large to keep its values.
 
 
 Above = tuple[Assumption, Dim, int]
-"""An assumption, the elements of the tensor that decides it, and the maximum number without it."""
+"""An assumption, the size of the tensor that causes it, and the maximum size without the assumption."""
 
 
 def assumed_above(samples: Samples, trace: Trace) -> list[Above]:
-    """Return the assumptions made exactly where some tensor of the run has too many elements to keep its values.
+    """Return the assumptions made at exactly those points where some tensor is too large to keep its values.
 
-    Of several such tensors, the one with the shortest formula is taken; integers and bools are preferred.
+    If there are several such tensors, integers and bools are preferred, then the shortest formula.
     """
     tensors = {tensor for call in trace.calls for tensor in (*call.layer.inputs.values(), *call.layer.outputs)}
     exact = {tensor for tensor in tensors if tensor.dtype.startswith(("bool", "int", "uint"))}
@@ -489,15 +490,15 @@ def _size_at_point(samples: Samples, size: Dim, point: tuple[int, ...]) -> int:
     return int(Evaluation(values)(size))
 
 
-# Outlines: runs without their integers.
+# Outlines: calls without their integers.
 
 
 class Outline(NamedTuple):
     """A call without its integers.
 
     Attributes:
-        layer: its operator, operands and attributes, with an ellipsis in place of every integer.
-        call: the names of its operator, its module, its phase and its region, and the number of its ids.
+        layer: its operator, operands and attributes, with an ellipsis for every integer.
+        call: its native operator, module, phase and region, and its number of ids.
         is_free: whether it costs nothing.
     """
 
@@ -512,7 +513,7 @@ class Sample(NamedTuple):
     Attributes:
         trace: the run.
         outlines: the outline of every call.
-        integers: the integers of every call: dimensions and attributes of its layer, and how often it runs.
+        integers: the integers of every call: dimensions, integer attributes, and executions.
     """
 
     trace: Trace
@@ -521,7 +522,7 @@ class Sample(NamedTuple):
 
 
 def sample_of(trace: Trace) -> Sample:
-    """Return the outlines and the integers of a run."""
+    """Split a run into outlines and integers."""
     layers: dict[int, tuple[tuple[Any, ...], tuple[int, ...]]] = {}
     are_free: dict[int, bool] = {}
     outlines, integers = [], []
@@ -562,16 +563,16 @@ def without_integers(layer: Layer) -> tuple[tuple[Any, ...], tuple[int, ...]]:
 
 
 def with_integers(call: Call, values: Sequence[Dim]) -> tuple[Call, tuple[Dim, ...]]:
-    """Return a call with other integers or expressions, and the leftover ones: ids of a folded run."""
+    """Return a call with other integers or expressions, and the unused values: ids of a folded run."""
     left: Iterator[Dim] = iter(values)
     layer = call.layer.map_dims(lambda value: next(left) if type(value) is int else value)
     return call._replace(layer=layer, times=next(left, call.times)), tuple(left)
 
 
 def integers_of(run: Run) -> tuple[int, ...]:
-    """Return the dimensions of the inputs and outputs of module calls, and for a folded run the ids of its outputs.
+    """Return the dimensions of inputs and outputs of module calls, and for a folded run the ids of its outputs.
 
-    The ids of other runs are left out, because free calls that run at some sizes only shift them.
+    Other runs have no ids here, because free calls that are missing at some sizes shift them.
     """
     sizes = (size for call in run.module_calls for shapes in call[2:] for shape in shapes for size in shape)
     return (*sizes, *(run.returned if run.unfolded else ()))
@@ -583,7 +584,7 @@ def is_free(record: CallCost) -> bool:
 
 
 def amounts_of(cost: Cost) -> tuple[Dim, ...]:
-    """Return the operations by kind, the bytes read, written and sent, and the MACs."""
+    """Return operations by kind, bytes read and written, MACs, and bytes sent."""
     operations = cost.flops
     if isinstance(operations, Operations):
         kinds = operations.fma, operations.mul, operations.add, operations.div, operations.cmp, operations.special
@@ -595,16 +596,16 @@ def amounts_of(cost: Cost) -> tuple[Dim, ...]:
 
 
 class OtherOperatorsError(CostError):
-    """A network that runs other operators at other sizes."""
+    """A network runs other operators at other sizes."""
 
 
 def matched(base: Sample, other: Sample, where: Mapping[str, int], base_at: Mapping[str, int]) -> list[int | None]:
-    """Return for every call of ``base`` the index of the same call of ``other``.
+    """Return the index in ``other`` of every call of ``base``; None for a free call that ``other`` lacks.
 
-    A free call may run at some sizes only, as a slice of a whole axis is omitted. It has None if ``other`` lacks it.
+    For example, PyTorch omits a slice if it takes the whole axis.
 
     Raises:
-        OtherOperatorsError: if the calls that cost something differ; names the first and both sizes.
+        OtherOperatorsError: if calls with a cost differ; names the first difference and both points.
     """
     if base.outlines == other.outlines:
         return list(range(len(base.outlines)))
@@ -626,7 +627,7 @@ def matched(base: Sample, other: Sample, where: Mapping[str, int], base_at: Mapp
 def _matching_keys(
     base: Sample, free: Sequence[int], other: Sample, other_free: Sequence[int]
 ) -> tuple[list[Any], list[Any]]:
-    # Of two consecutive slices, the missing one is that whose integers differ.
+    # Equal outlines in a row, such as two slices, are told apart by their integers.
     of_base, of_other = (
         [(run.outlines[i], run.integers[i]) for i in calls] for run, calls in ((base, free), (other, other_free))
     )
@@ -691,28 +692,27 @@ def text_of(values: Mapping[str, int]) -> str:
 
 
 LONGEST_BODY = 256
-"""The maximum number of calls with a cost in a body."""
+"""The maximum number of calls with a cost in the body of a loop."""
 
 JOINING = ("concat", "stack")
-"""Operators on a list of operands with the cost of all operands as one."""
+"""Operators on a list of operands that cost the same if all operands are one tensor."""
 
 NOT_UNROLLED = (
     "loops are stored once: for exact numbers after fusion, or of single calls, give integers in place of names"
 )
-"""The note of a report with loops that cannot be unrolled again."""
+"""The note if folded loops cannot be unrolled again."""
 
 
 def folded(trace: Trace, keeps_ids: bool) -> Trace:
-    """Return the run with consecutive equal blocks of calls replaced by one block and its number of executions.
+    """Replace consecutive equal blocks of calls by one block with its number of executions.
 
-    A list of equal operands, such as the outputs of all steps that are stacked, is written as one operand with another
-    axis.
+    A list of equal operands, such as the stacked outputs of all steps, becomes one operand with one more axis.
 
     Args:
         trace: the run.
-        keeps_ids: whether to keep what :func:`~costcore.trace.trace.unrolled` needs. Only blocks that have the same
-            free calls each time, and run three times or more, are folded then. Otherwise calls that cost nothing are
-            left out of blocks.
+        keeps_ids: whether to keep the ids that :func:`~costcore.trace.trace.unrolled` needs. Then only blocks that run
+            three times or more, with the same free calls each time, are folded. Otherwise free calls inside blocks are
+            dropped.
     """
     outlines = sample_of(trace).outlines if keeps_ids else ()
     ids: dict[int, tuple[int, ...]] = {}
@@ -747,7 +747,7 @@ def folded(trace: Trace, keeps_ids: bool) -> Trace:
 
 
 def _repeats(keys: Sequence[int], at: int) -> tuple[int, int]:
-    # The block that folds the most calls wins.
+    # Prefer the block that folds the most calls.
     best = 1, 1
     for length in range(1, min(LONGEST_BODY, (len(keys) - at) // 2) + 1):
         if keys[at + length] != keys[at]:
@@ -764,7 +764,7 @@ def _repeats(keys: Sequence[int], at: int) -> tuple[int, int]:
 def _whole_blocks(outlines: Sequence[Outline], priced: Sequence[int], at: int, length: int, count: int) -> list[range]:
     firsts = [priced[at + length * k] for k in range(count)]
     lasts = [priced[at + length * (k + 1) - 1] for k in range(count)]
-    # Free calls around a block may belong to its beginning or to its end: try every division.
+    # Free calls between two blocks may belong to either: try every division.
     behind = len(outlines) - lasts[-1] - 1
     between = firsts[1] - lasts[0] - 1
     for leading in range(max(between - behind, 0), min(between, firsts[0]) + 1):

@@ -1,8 +1,11 @@
-"""Formulas for all integers of a network, fitted to captures at chosen sizes and checked at others.
+"""Fit a formula to every integer of a network, and check the formulas at other sizes.
 
 Along each symbol, an integer is a constant, affine, a rounded quotient or a square (:class:`AxisFit`). Products of
-these forms, with exact coefficients, give its formula (:class:`Fit`). Calculators price the symbolic calls, and all is
-verified at held-out points.
+these forms, with exact coefficients, give its formula (:class:`Fit`). Calculators compute the costs of the symbolic
+calls. All formulas and costs are verified at held-out points.
+
+A *form* is a combination of functions of one symbol. A *profile* is a sequence of values up to an affine function, so
+that integers with equal profiles share a form.
 """
 
 from __future__ import annotations
@@ -46,29 +49,29 @@ from costcore.trace.trace import KEPT_REPETITIONS, CallCost, Trace
 
 
 UNROLLED = 8
-"""The divisor of sizes for a network that unrolls loops, because it runs more calls at larger sizes."""
+"""The divisor of last sizes for a network with unrolled loops, which runs more calls at larger sizes."""
 
 LEFT_OUT = "calls without cost that run at some sizes only are left out: n_layers does not count them"
-"""The note if zero-cost calls run at some sizes only, such as a slice that is omitted if it takes the whole axis."""
+"""The note if free calls run at some sizes only, such as a slice that PyTorch omits if it takes the whole axis."""
 
 
 def trace_in_sizes(
     inputs: NamedInputs, capture: Callable[[Any], Trace], pricer: Pricer, limits: Sequence[Limits]
 ) -> Trace:
-    """Return the run of a network with symbols for sizes.
+    """Return the run of a network with symbolic sizes.
 
-    It is captured at integer sizes. An expression is fitted to every dimension and to every integer attribute of the
-    calls, exactly, and the calculators compute the costs from these. Then all are checked at further sizes.
+    The network is captured at integer sizes. An exact expression is fitted to every dimension and integer attribute,
+    and the calculators compute the costs from these. Then all expressions and costs are checked at further sizes.
 
     Args:
         inputs: the inputs, with names in their shapes.
         capture: returns the run on integer inputs.
         pricer: computes the costs.
-        limits: the values of every symbol.
+        limits: the limits of every symbol.
 
     Raises:
-        CostError: if the network fails at a size, runs other operators at other sizes, or has a dimension for which no
-            formula was found or that differs from its formula.
+        CostError: if the network fails at a size or runs other operators at other sizes, or if a dimension has no
+            formula or differs from its formula at a further size.
     """
     try:
         return _trace_in_sizes(Samples(inputs, capture), limits, pricer)
@@ -123,14 +126,14 @@ def _fitted(samples: Samples, base: Point, limits: Sequence[Limits]) -> Fit:
 
 
 MOST_TOGETHER = 4
-"""With more symbols than this, no product of more than two of them is looked for."""
+"""With more symbols than this, products have at most two symbols."""
 
 
 class Formula(NamedTuple):
-    """A sum of products of terms, with at most one term of each symbol.
+    """A sum of products; each product has at most one term per symbol.
 
     Attributes:
-        factors: the factor of every product. A product is a tuple of (position of a symbol, term).
+        factors: the coefficient of each product, a tuple of pairs (position of a symbol, term).
     """
 
     factors: dict[tuple[tuple[int, Term], ...], Fraction]
@@ -143,7 +146,7 @@ class Formula(NamedTuple):
         )
 
     def of(self, symbols: Sequence[str]) -> Dim:
-        """Return it as an integer or an expression of sympy."""
+        """Return the formula as an int or a sympy expression."""
         total: Any = 0
         for terms, factor in self.factors.items():
             number: Any = factor.numerator
@@ -161,10 +164,10 @@ class Fit:
     Args:
         samples: the runs; more are captured.
         base: the first point.
-        limits: the values of every symbol.
+        limits: the limits of every symbol.
 
     Attributes:
-        points: the points from which the formulas follow.
+        points: the points to which the formulas are fitted.
 
     Raises:
         CostError: if an integer has no formula.
@@ -182,7 +185,7 @@ class Fit:
         self.solve()
 
     def solve(self) -> None:
-        """Find the formulas from all points captured so far, and from the corners of the axes."""
+        """Fit all formulas, to the points captured so far and to points at which several symbols vary."""
         for point in self._corners():
             self._samples.at(point)
         self.points = list(self._samples.points)
@@ -191,15 +194,15 @@ class Fit:
                 self.formula(values)
 
     def formula(self, values: tuple[int, ...]) -> Formula:
-        """Return the formula of an integer that has these values at :attr:`points`."""
+        """Return the formula of an integer with these values at :attr:`points`."""
         if values not in self._formulas:
             self._formulas[values] = self._formula(values)
         return self._formulas[values]
 
     def columns_but(self, row: int, position: int, size: int) -> list[tuple[int, ...]] | None:
-        """Return the columns of a row that is missing at one size, completed by equal columns of other rows.
+        """Complete the columns of a row that is missing at one size, from constant or equal columns.
 
-        None if a column is neither constant nor equal to one with a formula.
+        None if a column is neither constant nor equal to a column with a formula.
 
         Args:
             row: the row.
@@ -215,7 +218,7 @@ class Fit:
         return None if None in columns else [each for each in columns if each is not None]
 
     def _corners(self) -> list[Point]:
-        # Where several symbols differ from the base: products of them show only there.
+        # Coefficients of products need points at which several symbols differ from the base.
         levels = [self._levels(axis) for axis in self.axes]
         together = len(levels) if len(levels) <= MOST_TOGETHER else 2
         corners = []
@@ -229,7 +232,7 @@ class Fit:
         return corners
 
     def _levels(self, axis: AxisFit) -> list[int]:
-        # As many sizes as the longest form has terms, beside the size of the base.
+        # As many sizes, besides that of the base, as the longest form has terms.
         longest = max(map(len, axis.forms.values()), default=0)
         terms = {term for form in axis.forms.values() for term in form}
         ends = axis.sizes[0], max(axis.sizes)
@@ -267,11 +270,11 @@ def _listed(samples: Samples, by_point: dict[Point, int]) -> str:
 
 
 MOST_COMPARED = 200
-"""The maximum number of forms of one profile for the choice of the next size."""
+"""The maximum number of forms per profile that are compared to choose the next size."""
 
 
 def profile_of(values: Sequence[int]) -> tuple[int, ...]:
-    """Return the rises from the first value, divided by their greatest common divisor; zeros for a constant."""
+    """Return the differences from the first value, divided by their gcd; zeros for a constant."""
     first, *others = values
     rises = [value - first for value in others]
     divisor = gcd(*rises) or 1
@@ -279,12 +282,12 @@ def profile_of(values: Sequence[int]) -> tuple[int, ...]:
 
 
 class Forms:
-    """The forms that fit all values of one profile so far, of the simplest family that has any.
+    """All forms that fit one profile so far, from the simplest family with such a form.
 
     Args:
-        sizes: sizes of the symbol at which the values are known.
+        sizes: the sizes of the symbol at which the values are known.
         profile: see :func:`profile_of`.
-        known: forms of other dimensions. One of them that fits is taken before any other of its family.
+        known: forms along other symbols, which are preferred within a family.
     """
 
     def __init__(self, sizes: Iterable[int], profile: tuple[int, ...], known: Iterable[Form] = ()) -> None:
@@ -298,11 +301,11 @@ class Forms:
             self.forms = {(): ()}
 
     def extended(self, size: int, profile: tuple[int, ...]) -> Forms:
-        """Return the forms that fit one more size.
+        """Return the forms that also fit at one more size.
 
         Args:
             size: the size.
-            profile: the profile with this size, the last.
+            profile: the profile including this size, as its last value.
         """
         sizes = (*self._values, size)
         if () in self.forms:
@@ -314,7 +317,7 @@ class Forms:
         return new
 
     def _fit(self, forms: Iterable[Form]) -> None:
-        # If none of the forms fits, the next family is tried.
+        # If no form fits, try the next family.
         self.forms = self.fitting(forms)
         while self._has_no_form and self._family + 1 < len(families()):
             self._family += 1
@@ -326,12 +329,12 @@ class Forms:
 
     @property
     def _has_no_form(self) -> bool:
-        # Forms of longer periods do not count here, as their family is searched later.
+        # A period above MOST_PERIOD does not count: long periods are searched later.
         return all(self._family == ONE_TERM and form[0].period > MOST_PERIOD for form in self.forms)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether one long step may fit, once the size of the first rise is known."""
+        """Whether a long period may fit, but the size of the first step is not known exactly."""
         if self._family <= ONE_TERM or self._skips_long:
             return False
         last, first = self.first_step
@@ -340,27 +343,27 @@ class Forms:
 
     @property
     def first_step(self) -> tuple[int, int]:
-        """The last size with the initial value, and the first size with another one."""
+        """The last size with the initial value, and the first size with another value."""
         sizes = sorted(self._values)
         first = next(i for i, size in enumerate(sizes) if self._values[size] != self._values[sizes[0]])
         return sizes[first - 1], sizes[first]
 
     def skip_long_steps(self) -> None:
-        """Leave long steps out, as the network does not run at the sizes that would show the first."""
+        """Do not search long periods, because the network fails at the sizes that would locate the first step."""
         self._skips_long = True
 
     def fitting(self, forms: Iterable[Form]) -> dict[Form, tuple[Fraction, ...]]:
-        """Return the fitting forms, with the factors of their terms."""
+        """Return the forms that fit, with the coefficients of their terms."""
         found = ((form, coefficients(form, self._values)) for form in forms)
         return {form: factors for form, factors in found if factors is not None}
 
     @property
     def is_decided(self) -> bool:
-        """Whether at most one form is left."""
+        """Whether at most one form fits."""
         return len(self.forms) <= 1
 
     def compared(self) -> Compared:
-        """Return forms for the choice of the next size, as integers: all factors over one denominator."""
+        """Return the forms with integer coefficients (times one common denominator), to choose the next size."""
         step, start = max(1, len(self.forms) // MOST_COMPARED), next(iter(self._values))
         chosen = list(islice(self.forms.items(), 0, None, step))
         denominator = lcm(*(b.denominator for _, factors in chosen for b in factors))
@@ -372,11 +375,11 @@ class Forms:
 
 
 Compared = list[tuple[int, list[tuple[int, int, int, int]]]]
-"""Forms as a constant, and the factor, period, offset and power of every term. All are 0 at the first size."""
+"""Forms as a constant and (coefficient, period, offset, power) of each term; the value is 0 at the first size."""
 
 
 def most_equal(compared: Compared, size: int) -> int:
-    """Return the maximum number of forms with the same value at a size."""
+    """Return the size of the largest group of forms that have the same value at a size."""
     values = [
         constant + sum([b * ((size + offset) // period) ** power for b, period, offset, power in terms])
         for constant, terms in compared
@@ -385,12 +388,12 @@ def most_equal(compared: Compared, size: int) -> int:
 
 
 def next_size(undecided: Iterable[Forms], candidates: Iterable[int], is_open: Callable[[int], bool]) -> int | None:
-    """Return the size at which the forms of the profiles differ most; None if they differ nowhere.
+    """Return the size that best separates the forms of all profiles; None if no size separates any.
 
     Args:
         undecided: profiles with several forms.
-        candidates: sizes to choose from.
-        is_open: whether a size can be chosen.
+        candidates: the sizes to choose from.
+        is_open: returns whether a size can be chosen.
     """
     profiles = [forms.compared() for forms in undecided]
     best, least = None, sum(map(len, profiles))
@@ -417,26 +420,26 @@ class Term(NamedTuple):
         return value if self.power == 1 else value**self.power
 
     def of(self, symbol: str) -> Any:
-        """Return it as an expression of sympy."""
+        """Return the term as a sympy expression."""
         return floor_div(symbol_of(symbol) + self.offset, self.period) ** self.power
 
 
 SIZE = Term()
 
 MOST_PERIOD = 128
-"""The maximum period of a rounded quotient."""
+"""The maximum period of a rounded quotient in :func:`families`."""
 
 LONGEST_PERIOD = 4096
-"""The maximum period from the size at which a dimension first rises: a chain of strides."""
+"""The maximum period in :func:`long_steps`; long periods come from chains of strides."""
 
 Form = tuple[Term, ...]
-"""The functions of one symbol that a dimension combines, without the constant."""
+"""The terms of one symbol in a dimension, without the constant."""
 
 
 def coefficients(form: Form, profile: Mapping[int, int]) -> tuple[Fraction, ...] | None:
-    """Return the factor of every term if, with a constant, the terms give these values by size; else None.
+    """Return the coefficients with which a form, plus a constant, gives these values by size.
 
-    None also if the factors are not unique.
+    None if there are no such coefficients, or if they are not unique.
     """
     if len(form) == 1:
         return _single_term_factor(form[0], profile)
@@ -448,7 +451,7 @@ def coefficients(form: Form, profile: Mapping[int, int]) -> tuple[Fraction, ...]
 
 
 def _single_term_factor(term: Term, profile: Mapping[int, int]) -> tuple[Fraction] | None:
-    # The first other value refuses nearly all terms, which keeps this fast.
+    # Fast path: the first other value rejects nearly all terms.
     (start, first), *_ = profile.items()
     other = next(size for size, value in profile.items() if value != first)
     at_start = term.at(start)
@@ -469,9 +472,9 @@ def _two_term_factors(rises: Sequence[Sequence[int]]) -> tuple[Fraction, Fractio
 
 
 def without_constant(form: Form, values: Mapping[int, int]) -> Form:
-    """Return a form that gives values by size without a constant, if that of one term can: ``(s - 1) // 2``.
+    """Move the constant of a form with one term into its offset: ``s // 2 - 1`` becomes ``(s - 2) // 2``.
 
-    For ``s // 2 - 1`` the constant -1 is a whole multiple of the factor 1, and moves into the term.
+    This is possible if the constant is an integer multiple of the coefficient; otherwise the form stays.
     """
     if len(form) != 1 or form[0].power != 1:
         return form
@@ -485,14 +488,14 @@ def without_constant(form: Form, values: Mapping[int, int]) -> Form:
 
 
 ONE_TERM = 1
-"""The last of the families with forms of one term."""
+"""The index of the last family with forms of one term."""
 
 
 @cache
 def families() -> tuple[Sequence[Form], ...]:
-    """Return the forms to try in groups, the simplest first.
+    """Return the forms to try, in groups from simple to complex.
 
-    Single quotients include one period more than :data:`MOST_PERIOD`, to tell the longest period from longer ones.
+    Single quotients include the period ``MOST_PERIOD + 1``, to tell the period ``MOST_PERIOD`` from longer ones.
     """
     rounded = [Term(period, offset) for period in range(2, MOST_PERIOD + 1) for offset in range(period)]
     longer = (Term(MOST_PERIOD + 1, offset) for offset in range(MOST_PERIOD + 1))
@@ -506,7 +509,7 @@ def families() -> tuple[Sequence[Form], ...]:
 
 
 def long_steps(first: int) -> Iterator[Form]:
-    """Return quotients of long periods that rise at one size."""
+    """Yield quotients with long periods that step at size ``first``."""
     return ((Term(period, -first % period),) for period in range(MOST_PERIOD + 1, LONGEST_PERIOD + 1))
 
 
@@ -514,13 +517,13 @@ def long_steps(first: int) -> Iterator[Form]:
 
 
 NEAR = (0, 1, 2, 3)
-"""Distances of the captures that are always made, from the first size of a symbol."""
+"""Offsets from the first size of a symbol that are always captured."""
 
 MOST_LISTED = 6
 """The maximum number of values of a dimension in a message."""
 
 FAR = (2 * MOST_PERIOD + 1, MOST_PERIOD, MOST_PERIOD // 2, MOST_PERIOD // 4)
-"""Distances of another size, to try in order until the network runs."""
+"""Offsets to try in order until the network runs at one of them."""
 
 
 class AxisFit:
@@ -528,17 +531,17 @@ class AxisFit:
 
     Args:
         samples: the runs.
-        base: the point from which only this symbol varies.
+        base: the first point; only this symbol varies.
         position: the position of the symbol.
-        limits: its values.
-        known: forms that dimensions have along other symbols.
+        limits: its limits.
+        known: forms along other symbols.
 
     Attributes:
-        forms: the form of every profile, see :func:`~costcore.analyses.sizes.fitting.profile_of`.
-        sizes: the sizes of the symbol at which the network was captured, in the order of the captures.
+        forms: the form of every profile; see :func:`profile_of`.
+        sizes: the captured sizes of the symbol, in order of capture.
 
     Raises:
-        CostError: if no form fits a dimension; names the first such call.
+        CostError: if a dimension has no form; names the first such call.
     """
 
     sizes: list[int]
@@ -568,7 +571,7 @@ class AxisFit:
         return list(dict.fromkeys((*near, far)))
 
     def _is_captured(self, size: int) -> bool:
-        # Beyond a stated range the network may fail.
+        # The network may fail here, unless the user gave the range.
         try:
             self._samples.at(self.point(size))
         except OtherOperatorsError:
@@ -655,7 +658,7 @@ class AxisFit:
 
 
 def solve(rows: Sequence[Sequence[int]], values: Sequence[int]) -> list[Fraction] | None:
-    """Return the only ``x`` with ``rows · x == values``; None if there is none, or more than one."""
+    """Return the unique ``x`` with ``rows · x == values``; None if there is no such ``x``, or several."""
     width = len(rows[0])
     matrix = [[*map(Fraction, row), Fraction(value)] for row, value in zip(rows, values, strict=True)]
     for column in range(width):
@@ -678,20 +681,20 @@ def solve(rows: Sequence[Sequence[int]], values: Sequence[int]) -> list[Fraction
 
 
 RANDOM_POINTS = 3
-"""The number of random points to check every formula at, beside the ends of the ranges."""
+"""The number of random held-out points, in addition to the ends of the ranges."""
 
 SEED = 1
-"""The seed of the random points, which are the same every time."""
+"""The fixed seed of the random points."""
 
 Ends = list[tuple[int, int]]
 
 
 def ends_of(samples: Samples, fit: Fit, limits: Sequence[Limits]) -> Ends:
-    """Return for every symbol the smallest and the largest value at which its formulas are checked.
+    """Return the smallest and largest value of every symbol at which the formulas are checked.
 
-    They are the ends of its range. Without a range, the largest is halved while the network fails, and the smallest is
-    1, 2 or 3, wherever the formulas hold; up to 5 for a loop, whose first steps are special and whose others fold only
-    if there are three.
+    They are the ends of the range from the user. Without a range, the largest is halved while the network fails, and
+    the smallest is the first of 1, 2, 3 at which the formulas hold. For a loop it may be up to 5: its first steps may
+    be special, and only three or more equal steps are folded.
 
     Raises:
         CostError: if the network runs other operators at the largest value.
@@ -703,7 +706,7 @@ def ends_of(samples: Samples, fit: Fit, limits: Sequence[Limits]) -> Ends:
 
 
 def exceptions(symbols: Sequence[str], limits: Sequence[Limits], ends: Ends) -> list[str]:
-    """Return a note for each symbol with formulas that do not hold at the stated minimum."""
+    """Return a note for each symbol whose formulas do not hold at the minimum of its range."""
     return [
         f"the network is special at {symbol}={each.smallest}: its formulas hold from {low}"
         for symbol, each, (low, _) in zip(symbols, limits, ends, strict=True)
@@ -750,13 +753,13 @@ def _holds(samples: Samples, fit: Fit, point: Point) -> bool:
 
 
 def held_out_points(samples: Samples, fit: Fit, ends: Ends) -> list[Point]:
-    """Return the points at which the formulas are checked, and capture them.
+    """Capture the points at which formulas are checked, and return them.
 
-    They are the ends of all ranges and random points between them. With several symbols, also the points at which all
-    have their second size, or their third: there ``(a + b) // 2`` differs from ``a // 2 + (b + 1) // 2``.
+    They are the ends of all ranges, and random points between them. With several symbols, they include the points at
+    which all symbols have their second or third size: these tell ``(a + b) // 2`` from ``a // 2 + (b + 1) // 2``.
 
     Raises:
-        CostError: if the network fails at one of them.
+        CostError: if the network fails at one of these points.
     """
     random = Random(SEED)
     points = [tuple(low for low, _ in ends), tuple(high for _, high in ends)]
@@ -768,12 +771,12 @@ def held_out_points(samples: Samples, fit: Fit, ends: Ends) -> list[Point]:
 
 
 def _log_uniform(low: int, high: int, random: Random) -> int:
-    # Each order of magnitude is equally probable.
+    # All orders of magnitude are equally likely.
     return round(math.exp(random.uniform(math.log(max(low, 1)), math.log(max(high, 1)))))
 
 
 def verify(samples: Samples, fit: Fit, records: Iterable[tuple[int, CallCost]], points: Sequence[Point]) -> None:
-    """Compare all formulas and all costs with the runs at some points.
+    """Check all formulas and costs against the runs at some points.
 
     Args:
         samples: the runs.
@@ -833,10 +836,10 @@ def _verify_costs(samples: Samples, records: Sequence[tuple[int, CallCost]], poi
 
 
 def symbolic_trace(samples: Samples, fit: Fit, pricer: Pricer) -> tuple[Trace, list[int]]:
-    """Return the first run with formulas in place of integers, and the positions of the calls that it keeps.
+    """Return the first run with formulas for its integers, and the positions of the calls that are kept.
 
-    A free call that is missing at one size only gets a formula for its executions, 0 or 1. A free call that is missing
-    at several sizes is left out, and its readers read its operand.
+    If a free call is missing at exactly one size, its executions get a formula that is 0 there and 1 elsewhere. If it
+    is missing at several sizes, it is removed, and its readers read its operand.
     """
     made: dict[tuple[int, ...], Dim] = {}
 
@@ -868,7 +871,7 @@ def symbolic_trace(samples: Samples, fit: Fit, pricer: Pricer) -> tuple[Trace, l
         ids.append(of_call)
         records[row] = pricer(record.call._replace(layer=call.layer, inputs=read, times=call.times * present))
     run = _symbolic_run(samples.trace.run, expressions(of_modules or ()))
-    if run.unfolded is not None:  # free calls that some runs lack end what is known of ids
+    if run.unfolded is not None:  # ids are only known if no free call was removed
         run = run.recording(unfolded=run.unfolded._replace(ids=tuple(ids)) if len(ids) == len(samples.trace) else None)
     trace = Trace(tuple(records.get(row, record) for row, record in enumerate(samples.trace)), run)
     return trace.only(records), [*records]

@@ -1,4 +1,4 @@
-"""Formulas as output: fast functions of integers and arrays, LaTeX, and curves over one size."""
+"""Output of formulas: fast functions of integers and arrays, LaTeX, and curves over one size."""
 
 from __future__ import annotations
 
@@ -18,28 +18,27 @@ from costcore.text.output import Column, latex_text
 
 
 LARGEST = 2**63 - 1
-"""The largest number of int64."""
+"""The maximum of int64."""
 
 
 class Formulas:
-    """A function of sizes that returns the values of one formula, or of several as a tuple.
+    """A function of sizes that returns the value of one formula, or a tuple for several.
 
-    Sizes are positional, in the order of :attr:`symbols`, or keywords. Integers give exact integers. Arrays of NumPy
-    give arrays: of int64 if every intermediate number fits, otherwise of Python integers.
+    Sizes are positional, in the order of :attr:`symbols`, or keywords. Integers give exact integers. NumPy arrays give
+    arrays, of int64 if every intermediate number fits, otherwise of Python integers.
 
     Args:
         formulas: integers or expressions.
         symbols: the names of the arguments.
-        ranges: the smallest and the largest value of names at which the formulas were checked. The first size beyond
-            warns.
+        ranges: the smallest and largest checked values by name. A size outside of its range warns once.
 
     Attributes:
         symbols: the names of the arguments.
         source: the function as Python code.
-        takes_arrays: whether it takes arrays, which greatest common divisors and logarithms do not.
+        takes_arrays: whether it takes arrays; formulas with gcd or logarithms do not.
 
     Raises:
-        CostError: if a formula has a function that is not known.
+        CostError: if a formula has an unsupported function.
     """
 
     symbols: tuple[str, ...]
@@ -103,7 +102,7 @@ class Formulas:
             raise TypeError("greatest common divisors and logarithms take no arrays; give one size at a time")
         smallest, largest = ([_extreme(size, which) for size in sizes] for which in ("min", "max"))
         self._check_limits(smallest, largest)
-        # int64 if even the bound of intermediate numbers at the largest sizes fits.
+        # Use int64 if the bound of all intermediate numbers fits.
         bounds = self._bound(*map(abs, largest))
         kind = "int64" if max(bounds if isinstance(bounds, tuple) else (bounds,)) <= LARGEST else "object"
         return self._exact(*(size if type(size) is int else size.astype(kind) for size in sizes))
@@ -114,7 +113,7 @@ def _extreme(size: Any, which: str) -> int:
 
 
 def _min(a: Any, b: Any) -> Any:
-    # Without branches, so that arrays work too.
+    # No branches, so that it works on arrays.
     return (a + b - abs(a - b)) // 2
 
 
@@ -144,15 +143,15 @@ Quotient = tuple[str, int]
 
 
 class Code:
-    """Writes formulas as Python code.
+    """Generates Python code for formulas.
 
-    Fractions are written over a common denominator, so that all numbers are integers.
+    Fractions get a common denominator, so that all numbers are integers.
 
     Args:
         names: the variable of every symbol.
 
     Attributes:
-        has_functions: whether a formula that was written has a function that takes integers only.
+        has_functions: whether a generated formula has a function that only takes integers.
     """
 
     has_functions: bool
@@ -162,16 +161,16 @@ class Code:
         self.has_functions = False
 
     def integer(self, formula: Dim) -> str:
-        """Return code for the value of a formula, which is an integer.
+        """Return code for an integer formula.
 
         Raises:
-            CostError: if the formula has a function that is not known.
+            CostError: if the formula has an unsupported function.
         """
         numerator, denominator = self._quotient(formula)
         return numerator if denominator == 1 else f"({numerator}) // {denominator}"
 
     def bound(self, formula: Dim) -> str:
-        """Return code for a number that no number in the code of the formula exceeds, for sizes of at least 1."""
+        """Return code for an upper bound of all intermediate numbers of the formula, for sizes of at least 1."""
         return self._bound(formula)
 
     def _quotient(self, part: Any) -> Quotient:
@@ -229,7 +228,7 @@ class Code:
         if part.is_Mul:
             return f"({'*'.join(bounds)})"
         common = lcm(*(self._quotient(each)[1] for each in part.args))
-        twice = 2 if type(part).__name__ in ("Min", "Max") else 1  # they add both numbers and their distance
+        twice = 2 if type(part).__name__ in ("Min", "Max") else 1  # _min and _max add both numbers and their distance
         return f"({' + '.join(bounds)})*{common * twice}"
 
 
@@ -261,13 +260,13 @@ def _upright(name: str) -> str:
 
 
 MOST_SIZES = 1_000_000
-"""The maximum number of sizes in a text such as a range."""
+"""The maximum number of sizes in a string such as ``1:1000:2``."""
 
 POINTS = 64
-"""The maximum number of values of a symbol if none are given."""
+"""The default maximum number of sizes of a curve."""
 
 Curve = list[tuple[int, int]]
-"""Pairs of a value of the symbol and the figure there."""
+"""Pairs of a size and the value of the function."""
 
 
 def curve(
@@ -277,14 +276,14 @@ def curve(
     at: Mapping[str, int],
     sizes: Iterable[int],
 ) -> Curve:
-    """Return the values of a function of symbols over one of them.
+    """Return the values of a function over one symbol.
 
     Args:
         function: takes every symbol as a keyword.
-        symbols: their names.
-        over: the symbol that takes all sizes.
-        at: the values of the others.
-        sizes: the values of the first.
+        symbols: the names of its symbols.
+        over: the symbol that varies.
+        at: the values of the other symbols.
+        sizes: the values of ``over``.
 
     Raises:
         ValueError: if a name is unknown, a symbol has no value, or there are no symbols.
@@ -302,16 +301,16 @@ def curve(
 
 
 def sizes_between(low: int, high: int) -> list[int]:
-    """Return at most :data:`POINTS` sizes from the lowest to the highest, in equal ratios."""
+    """Return at most :data:`POINTS` sizes from ``low`` to ``high``, evenly spaced on a log scale."""
     ratio = (high / max(low, 1)) ** (1 / (POINTS - 1))
     return sorted({low, high, *(round(max(low, 1) * ratio**i) for i in range(POINTS))})
 
 
 def parse_sizes(text: str) -> list[int]:
-    """Return the sizes in ``128:4096:128`` (a step), ``128:131072:log2`` (doublings) or ``128,512,1024``.
+    """Parse sizes: ``128:4096:128`` (a step), ``128:131072:log2`` (doublings) or ``128,512,1024``.
 
     Raises:
-        ValueError: for another text, or one of more than :data:`MOST_SIZES` sizes.
+        ValueError: for another string, or for more than :data:`MOST_SIZES` sizes.
     """
     parts = text.split(":")
     if len(parts) == 1 and all(part.isdecimal() for part in text.split(",")):
@@ -330,7 +329,7 @@ def parse_sizes(text: str) -> list[int]:
 def drawn(
     report: Any, theme: Theme, column: str, over: str, at: Mapping[str, int], sizes: Sequence[int] | None
 ) -> Picture:
-    """Return the total of a column over a name among the sizes of a report; arguments as for ``Report.plot``.
+    """Return the curve of a total over a named size of a report; arguments as for ``Report.plot``.
 
     Raises:
         ValueError: if a name is unknown or has no value, or if sizes are needed.
@@ -343,7 +342,7 @@ def drawn(
 
 
 def picture(found: Curve, column: str, over: str, theme: Theme) -> Picture:
-    """Return a curve as a picture; rows are the size and the figure."""
+    """Return a curve as a picture, with one row per size."""
     title = column_of(column)
     x, y = ([pair[i] for pair in found] for i in range(2))
     return Picture(

@@ -1,4 +1,4 @@
-"""Time of a run on a device: a lower bound for every group of calls, and what binds it."""
+"""Time of a run on a device: a lower bound for every group of calls, and the resource that limits it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from costcore.analyses.timing.times import Times
 
 
-# The quantities of time on a device: the least time of a call, what it comes from, and the calibrated time.
+# Quantities of time on a device: the minimum time of a call, its bottleneck, and the calibrated time.
 
 PARAMETER = "DEVICE[:DTYPE]"
 
@@ -45,7 +45,7 @@ class _OnDevice:
         self.place = f"{self.device}{f', {self.dtype}' if self.dtype else ''}"
 
     def quantity(self, name: str, title: str, of: Callable[[GroupTime], Any], doc: str, **fields: Any) -> Quantity:
-        """Return a quantity of this device: ``of`` returns the value of a group of one call."""
+        """Return a quantity of this device; ``of`` returns its value for one call, given as a group."""
         name, title, doc = f"{name}@{self.parameter}", f"{title} ({self.place})", f"{doc} on {self.place}"
         kind = fields.pop("kind", "duration")
         return Quantity(
@@ -56,7 +56,7 @@ class _OnDevice:
         """Return the times of the run.
 
         Raises:
-            CostError: if sizes are symbolic, or if its FLOPs or bytes are not those of costcore without fusion.
+            CostError: if sizes are symbolic, or if the report is fused or counted by another convention.
         """
         return _times(ledger, self.device, self.dtype)
 
@@ -68,7 +68,7 @@ class _OnDevice:
         return of_calls
 
     def binds(self, ledger: Ledger, calls: Sequence[Call]) -> str:
-        """Return what the time of calls comes from, with the share of each."""
+        """Return the bottlenecks of calls, with the share of each in their time."""
         from costcore.analyses.timing.time_report import UNKNOWN, seconds_by, shares_of
 
         groups = {group.name: group for group in self.times(ledger).groups}
@@ -80,7 +80,7 @@ class _OnDevice:
         """Return the calibrated time of the run.
 
         Raises:
-            CostError: if the device was not calibrated.
+            CostError: if the device is not calibrated.
         """
         if self.times(ledger).calibrated is None:
             raise CostError(f"{self.device} was not calibrated: run costcore calibrate on it, and name its file")
@@ -112,10 +112,10 @@ def _bound(parameter: str) -> Quantity:
 
 
 def limits(parameter: str) -> Callable[[Ledger], Sequence[float | None]]:
-    """Return a function of the time in which a device can do each call, whatever a cache holds.
+    """Return a function that returns the minimum time of each call if caches are empty.
 
-    That is the bound, or the time in which main memory moves all bytes of the call if it is longer; None if the bound
-    is unknown.
+    It is the bound or, if longer, the time to move all bytes of the call from and to main memory; None if the bound is
+    unknown.
     """
     on = _OnDevice(parameter)
 

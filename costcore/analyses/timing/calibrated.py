@@ -1,7 +1,7 @@
-"""Calibrated times of groups of calls, by the calibration in a device file.
+"""Calibrated times of groups of calls, from the calibration in a device file.
 
-:func:`estimate_groups` sets them and returns how certain they are. :func:`to_toml` and :func:`from_toml` write and
-read calibrations in device files, with the :class:`Conditions` of the measurement.
+:func:`estimate_groups` sets the times and returns their error. :func:`to_toml` and :func:`from_toml` write and read
+calibrations in device files, with the :class:`Conditions` of the measurement.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from costcore.analyses.timing.calibration import (
     Point,
     Rates,
     left_out_errors,
-    site_of,
+    signature_of,
 )
 from costcore.errors import CostError, short_repr, unknown
 from costcore.ir import BITS, Layer
 from costcore.trace.trace import Trace
 
 FLOATS = ("float", "bfloat", "complex")
-"""Prefixes of the names of dtypes other than integers."""
+"""Prefixes of floating-point and complex dtypes."""
 
 
 class Calibrated(NamedTuple):
@@ -55,21 +55,21 @@ class Estimated(NamedTuple):
     Attributes:
         group: the group.
         seconds: seconds of all its executions.
-        site: its signature in the calibration.
+        signature: its signature in the calibration.
         estimate: the estimate of one execution.
     """
 
     group: GroupTime
     seconds: float
-    site: OpSignature
+    signature: OpSignature
     estimate: Estimate
 
 
 def estimate_groups(groups: Sequence[GroupTime], trace: Trace, device: Device) -> Calibrated:
-    """Set the ``seconds`` of every group by the calibration of a device, and return how certain they are.
+    """Set the ``seconds`` of every group from the calibration of a device, and return their error.
 
-    A product has no time if no product of its dtype was measured. A group of several calls is estimated as its main
-    call with the operations and bytes of the group.
+    If a product has a dtype for which no product was measured, there is no calibrated time. A group of several calls is
+    estimated as its main call with the operations and bytes of the group.
 
     Raises:
         CostError: if the calibration is invalid.
@@ -80,16 +80,16 @@ def estimate_groups(groups: Sequence[GroupTime], trace: Trace, device: Device) -
     estimates: list[Estimated] = []
     foreign: dict[str, None] = {}
     for group in groups:
-        site = _site_of_group(group)
+        signature = _signature_of_group(group)
         dtypes = float_dtypes(group)
-        if site.kind == "product" and (unknown := dtypes - calibration.dtypes):
+        if signature.kind == "product" and (unknown := dtypes - calibration.dtypes):
             foreign |= dict.fromkeys(sorted(unknown))
             continue
         if dtypes:
-            site = site._replace(dtype=dtype_of(group.main.layer, dtypes))
-        estimate = calibration.estimate(site)
+            signature = signature._replace(dtype=dtype_of(group.main.layer, dtypes))
+        estimate = calibration.estimate(signature)
         group.seconds = max(estimate.seconds * group.times, group.bound_seconds)
-        estimates.append(Estimated(group, group.seconds, site, estimate))
+        estimates.append(Estimated(group, group.seconds, signature, estimate))
     if foreign:
         return Calibrated(None, (f"no calibrated time: measured in {conditions.dtype}, not {', '.join(foreign)}",))
     if not estimates:
@@ -98,13 +98,15 @@ def estimate_groups(groups: Sequence[GroupTime], trace: Trace, device: Device) -
     return Calibrated(error, tuple(_remarks(estimates, error, conditions, trace)))
 
 
-def _site_of_group(group: GroupTime) -> OpSignature:
+def _signature_of_group(group: GroupTime) -> OpSignature:
     # A fused group has the family of its main call, but all of its operations and bytes.
-    sites = {id(record.call): site_of(record.call, record.cost) for record in group.records if record.cost is not None}
-    main = sites[id(group.main)]
-    if len(sites) == 1:
+    signatures = {
+        id(record.call): signature_of(record.call, record.cost) for record in group.records if record.cost is not None
+    }
+    main = signatures[id(group.main)]
+    if len(signatures) == 1:
         return main
-    flops = fsum(site.flops for site in sites.values())
+    flops = fsum(signature.flops for signature in signatures.values())
     return main._replace(flops=flops, nbytes=(group.read + group.written) / group.times)
 
 
@@ -117,7 +119,7 @@ def float_dtypes(group: GroupTime) -> set[str]:
 
 
 def dtype_of(layer: Layer, dtypes: Collection[str]) -> str:
-    """Return the dtype in which a layer computes: that of its first input with one of ``dtypes``."""
+    """Return the compute dtype of a layer: the first dtype of its inputs that is in ``dtypes``."""
     tensors = (*layer.inputs.values(), *layer.outputs)
     return next(tensor.dtype for tensor in tensors if tensor.dtype in dtypes)
 
@@ -128,20 +130,20 @@ def plus_minus(error: float | None) -> str:
 
 
 def error_of_sum(estimates: Iterable[Estimated], noise: float) -> float | None:
-    """Return the relative error of a sum of estimates; None if one of them has none, or if it is more than 100 %.
+    """Return the relative error of a sum of estimates; None if an error is unknown, or if the result exceeds 100 %.
 
-    The mean error of a family is systematic: all its calls may err by it in the same direction. The rest of the 90th
-    percentile is independent between calls of different sizes, and equal calls share it. Families err independently of
-    each other. The error is at least the noise of the sweep.
+    The mean error of a family is systematic: all its calls may have it with the same sign. The rest of the 90th
+    percentile is equal for equal calls, and independent between calls of different sizes. Errors of families are
+    independent. The result is at least the noise of the sweep.
     """
     total = 0.0
     misses: dict[object, float] = {}
-    for _, seconds, site, estimate in estimates:
+    for _, seconds, signature, estimate in estimates:
         if estimate.error is None:
             return None
         total += seconds
         mean, most = estimate.error
-        for what, error in ((site.family, mean), (site, sqrt(max(0.0, most**2 - mean**2)))):
+        for what, error in ((signature.family, mean), (signature, sqrt(max(0.0, most**2 - mean**2)))):
             misses[what] = misses.get(what, 0.0) + seconds * error
     error = max(noise, hypot(*misses.values()) / total) if total else 0.0
     return error if error <= 1 else None
@@ -186,7 +188,7 @@ def _version_remarks(frameworks: Mapping[str, str], conditions: Conditions) -> I
         runtime = ", ".join(frameworks) or "another framework"
         yield f"calibrated with {conditions.framework}: a runtime of {runtime} has other kernels"
     if conditions.clock == KERNEL_CLOCK:
-        return  # traces state no versions
+        return  # traces have no versions
     for name in frameworks.keys() & measured.keys():
         if frameworks[name] != measured[name]:
             yield f"calibrated with {name} {measured[name]}, but the run is of {name} {frameworks[name]}"
@@ -197,11 +199,11 @@ def _threads(conditions: Conditions) -> str:
     return f"{threads} thread{'s' * (threads != 1)}" if threads else ""
 
 
-# Calibrations as a table of device files.
+# The table [calibration] of device files.
 
 
 FORMAT = 2
-"""The version of families and coordinates."""
+"""The version of the families and coordinates."""
 
 FAMILY_KEYS: Mapping[int, Sequence[str]] = {
     1: ("name", "kind", "error", "points"),
@@ -211,18 +213,18 @@ FAMILY_KEYS: Mapping[int, Sequence[str]] = {
 
 
 OTHER_FAMILIES: Mapping[int, str] = {1: "error_of_other_families", FORMAT: "errors_of_other_families"}
-"""The key of the errors of families without points."""
+"""The key for errors of families without points, by format."""
 
 KERNEL_CLOCK = "kernel"
-"""The clock of calibrations from traces, which time kernels alone."""
+"""The clock of calibrations from traces: the time of kernels without launches."""
 
 
 MOST, LEAST_SECONDS = 1e30, 1e-15
-"""The largest number and the shortest time that a calibration may have; beyond them, estimates overflow."""
+"""The maximum of a number and the minimum of a time in a calibration, so that estimates do not overflow."""
 
 
 MOST_COORDINATE = 200
-"""The largest coordinate of a point: most are binary logarithms of sizes."""
+"""The maximum coordinate of a point; most are base-2 logarithms of sizes."""
 
 
 class CalibrationError(CostError):
@@ -234,18 +236,19 @@ class Conditions:
     """The conditions of a sweep.
 
     Attributes:
-        device: name of the processor, as the machine reports it.
+        device: the name of the processor as reported by the machine.
         dtype: the dtype of weights and activations.
         threads: number of threads of a CPU; 0 for other devices.
-        clock: what was measured: ``cpu_time`` of one thread, ``wall`` time, ``events`` on the device, or
-            ``kernel``: of kernels alone, as traces have it.
-        date: the day, as ``2026-11-22``.
-        noise: by how much the time of the same chains differed between start, middle and end of the sweep.
-        sweep_seconds: how long the sweep took.
-        clock_mhz: clock of the processor at the end of the sweep; 0 if unknown.
+        clock: the clock: ``cpu_time`` of one thread, ``wall`` time, ``events`` on the device, or ``kernel``: times of
+            kernels in traces.
+        date: the day, ``2026-11-22``.
+        noise: the relative difference of times of the same chains at start, middle and end of the sweep; for traces, of
+            equal calls of a run.
+        sweep_seconds: the duration of the sweep.
+        clock_mhz: the clock rate of the processor at the end of the sweep; 0 if unknown.
         units: multiprocessors of a GPU; 0 if unknown.
         versions: versions of the libraries, by name.
-        flags: settings that choose kernels, by name.
+        flags: settings that select kernels, by name.
     """
 
     device: str
@@ -262,7 +265,7 @@ class Conditions:
 
     @property
     def framework(self) -> str:
-        """The framework that ran the sweep, ``torch``: the first of the versions that is not costcore's."""
+        """The framework of the sweep, ``torch``: the first of the versions other than costcore."""
         return next((name for name in self.versions if name != "costcore"), "an unknown framework")
 
 
@@ -270,7 +273,7 @@ def to_toml(calibration: Calibration, conditions: Conditions) -> dict[str, Any]:
     """Return the table that :func:`from_toml` reads."""
     by_family: dict[tuple[str, str, str], list[Point]] = {}
     for point in calibration.points:
-        by_family.setdefault((point.site.family, point.site.dtype, point.site.kind), []).append(point)
+        by_family.setdefault((point.signature.family, point.signature.dtype, point.signature.kind), []).append(point)
     families = [
         {
             "name": name,
@@ -278,7 +281,7 @@ def to_toml(calibration: Calibration, conditions: Conditions) -> dict[str, Any]:
             **({"dtype": dtype} if dtype else {}),
             "errors": [
                 [_rounded(distance), *map(_rounded, error)]
-                for distance, error in calibration.errors.families[points[0].site.key]
+                for distance, error in calibration.errors.families[points[0].signature.key]
             ],
             "points": [_row(each) for each in points],
         }
@@ -293,12 +296,12 @@ def to_toml(calibration: Calibration, conditions: Conditions) -> dict[str, Any]:
 
 
 def _row(point: Point) -> list[float]:
-    site = point.site
-    return [_rounded(value) for value in (point.seconds, site.flops, site.nbytes, *site.axes)]
+    signature = point.signature
+    return [_rounded(value) for value in (point.seconds, signature.flops, signature.nbytes, *signature.axes)]
 
 
 def _rounded(value: float) -> float:
-    # Keeps files small.
+    # Six digits keep files small.
     return float(f"{value:.6g}")
 
 
@@ -307,7 +310,7 @@ def from_toml(table: Mapping[str, Any], source: str, device: Device | None = Non
 
     Args:
         table: the table ``[calibration]``.
-        source: name of the device or file, for messages.
+        source: the name of the device or file, for errors.
         device: the device; a calibration from traces needs its published rates.
 
     Raises:
@@ -337,8 +340,8 @@ class _Reader:
             place = f"family {i + 1}: "
             points += self._family(family, place, FAMILY_KEYS[version])
             if version == FORMAT:
-                growths[points[-1].site.key] = self._growth(family, place)
-        if not any(point.site.kind != "free" for point in points):
+                growths[points[-1].signature.key] = self._growth(family, place)
+        if not any(point.signature.kind != "free" for point in points):
             raise self._error("there are no measured points")
         if version == FORMAT:
             errors = Errors(growths, self._errors_of_kinds(table.get(OTHER_FAMILIES[FORMAT])))

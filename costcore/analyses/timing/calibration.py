@@ -1,8 +1,8 @@
-"""Calibrations: measured points of a device, and the time of other calls by interpolation between them.
+"""Calibrations: measured points of a device, and the interpolated time of other calls.
 
-``t = (t0 + t_sol) / e``: ``t0`` is the minimum time of a call, ``t_sol = max(flops / peak, bytes / bandwidth)`` has the
-best rates of the sweep, and ``e`` is the efficiency of the nearest points of the same family. Cross-validation gives
-the error of an estimate, which grows with the distance of the nearest point.
+The time is ``t = (t0 + t_sol) / e``. ``t0`` is the minimum time of a call; ``t_sol = max(flops / peak, bytes /
+bandwidth)`` uses the best rates of the sweep; ``e`` is the efficiency, interpolated from the nearest points of the same
+family. The error of an estimate comes from cross-validation and grows with the distance to the nearest point.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from costcore.trace.call import Call
 
 # Families of kernels, and the coordinates of a call in its family.
 #
-# Calls of one family run the same kind of kernel, so that the efficiency of one predicts that of another with a similar
-# shape. Coordinates are base-2 logarithms of sizes: a distance of 1 is a factor of 2. :func:`site_of` returns both.
-# A product also has the waves of tiles in which a GPU computes it.
+# Calls of one family run the same kind of kernel, so the efficiency of one predicts the efficiency of another with a
+# similar shape. Coordinates are base-2 logarithms of sizes: a distance of 1 is a factor of 2. :func:`signature_of`
+# returns both. For products on a GPU, the waves of tiles are taken into account, too.
 
 KINDS = ("product", "special", "arithmetic", "move", "free", "opaque")
-"""Kinds of families. A family without points has the efficiency of its kind, except for ``opaque``: the efficiency of
-``sort`` predicts no other."""
+"""Kinds of families. A family without points gets the efficiency of its kind. The error of another ``opaque`` family is
+unknown: ``sort`` says nothing about other operators."""
 
 
 APART = 2.0
-"""Distance between calls that differ by a property that changes the kernel, such as a strided operand."""
+"""The distance between calls that differ in a property that selects another kernel, such as a strided operand."""
 
 KERNEL_WEIGHT = 0.75
-"""Distance between convolutions with kernels that differ by a factor of 2 in size, for two axes together."""
+"""The distance between convolutions if the number of kernel elements differs by a factor of 2."""
 
 GROUPS_WEIGHT = 0.5
-"""The same for the number of groups."""
+"""The distance between convolutions if the number of groups differs by a factor of 2."""
 
 FEW = 20480
-"""The maximum elements of a single sample for which PyTorch, on a CPU, convolves by a kernel of its own."""
+"""The maximum elements of a single sample for which PyTorch uses its own convolution kernel on a CPU."""
 
 SMALL_KERNEL = 3
-"""The maximum size of the convolution kernel for the same."""
+"""The maximum size of the convolution kernel for which it does so."""
 
 RECURRENT = ("lstm", "gru", "rnn")
 """Families of recurrent layers and cells."""
@@ -57,10 +57,10 @@ Axes = tuple[float, ...]
 
 
 class Place(NamedTuple):
-    """The family and the coordinates of a call.
+    """The family and coordinates of a call.
 
     Attributes:
-        family: the kind of kernel.
+        family: the name of the family.
         axes: the coordinates within the family.
         later: coordinates that files of format 1 do not have.
     """
@@ -74,12 +74,12 @@ class OpSignature(NamedTuple):
     """The signature of a call in a calibration.
 
     Attributes:
-        family: the kind of kernel, ``conv 1x1`` or ``gelu``.
+        family: the name of the family, ``conv 1x1`` or ``gelu``.
         kind: one of :data:`KINDS`.
         axes: the coordinates within the family. Points of older files may lack the last ones.
-        flops: operations, with two for a fused multiply-add.
+        flops: operations; a fused multiply-add is two.
         nbytes: bytes read and written.
-        dtype: the compute dtype; empty if a calibration has points of one dtype only.
+        dtype: the compute dtype; empty if all points of the calibration have one dtype.
     """
 
     family: str
@@ -96,12 +96,12 @@ class OpSignature(NamedTuple):
 
     @property
     def size(self) -> Axes:
-        """Coordinates that all families have: operations and bytes."""
+        """The coordinates common to all families: operations and bytes."""
         return _log(self.flops), _log(self.nbytes)
 
 
-def site_of(call: Call, cost: Cost) -> OpSignature:
-    """Return the family and the coordinates of a call.
+def signature_of(call: Call, cost: Cost) -> OpSignature:
+    """Return the signature of a call.
 
     Raises:
         CostError: if its sizes are symbolic.
@@ -112,16 +112,16 @@ def site_of(call: Call, cost: Cost) -> OpSignature:
     try:
         amounts = float(flops), float(cost.mread + cost.mwrite)
         place = _place_of(layer, *amounts)
-    except TypeError as error:  # of sympy: an expression with symbols is not a number
+    except TypeError as error:  # sympy cannot convert an expression with symbols
         raise CostError(f"{call.name}: time needs numeric sizes; substitute values first: report.subs(…)") from error
     flags = (APART * bool(call.strided), APART * _is_in_place(call))
     return OpSignature(place.family, _kind_of(layer, cost, *amounts), (*place.axes, *flags, *place.later), *amounts)
 
 
-def product_of(site: OpSignature) -> Product | None:
-    """Return the matrix product that a call computes; None for other calls, and for unknown products."""
-    sizes = [2**each for each in site.axes]
-    family = site.family.removesuffix(" 1d").removesuffix(" 3d")
+def product_of(signature: OpSignature) -> Product | None:
+    """Return the matrix product of a call; None for other calls, and for unknown products."""
+    sizes = [2**each for each in signature.axes]
+    family = signature.family.removesuffix(" 1d").removesuffix(" 3d")
     if family in ("linear", "matmul"):
         rows, columns, depth, count = sizes[:4]
     elif family in ("conv 1x1", "conv kxk", "grouped conv"):
@@ -132,10 +132,10 @@ def product_of(site: OpSignature) -> Product | None:
     return Product(round(rows), round(columns), round(depth), round(count))
 
 
-def steps_of(site: OpSignature) -> float:
+def steps_of(signature: OpSignature) -> float:
     """Return the number of sequential steps of a call; each takes at least the minimum time of a call."""
-    is_recurrent = site.family in RECURRENT and len(site.axes) == N_RECURRENT
-    return 2 ** site.axes[-2] if is_recurrent else 1.0
+    is_recurrent = signature.family in RECURRENT and len(signature.axes) == N_RECURRENT
+    return 2 ** signature.axes[-2] if is_recurrent else 1.0
 
 
 def _kind_of(layer: Layer, cost: Cost, flops: float, nbytes: float) -> str:
@@ -159,7 +159,7 @@ def _place_of(layer: Layer, flops: float, nbytes: float) -> Place:
 
 
 def _is_in_place(call: Call) -> bool:
-    # No memory is allocated for the result.
+    # An in-place call allocates no memory for its result.
     n = len(call.inputs)
     return not {*call.storages[:n]}.isdisjoint(call.storages[n:])
 
@@ -173,7 +173,7 @@ def _logs(*sizes: float) -> Axes:
 
 
 def _by_rank(name: str, rank: int) -> str:
-    # Libraries have other kernels for another number of spatial axes.
+    # Libraries have different kernels for each number of spatial axes.
     return name if rank == 2 else f"{name} {rank}d"
 
 
@@ -217,14 +217,14 @@ def _resize(layer: Layer, flops: float, nbytes: float) -> Place:
 
 
 def _recurrent(layer: Layer, flops: float, nbytes: float) -> Place:
-    # Every layer and direction multiplies the rows of one position after another.
+    # Each layer and direction multiplies the rows of one time step after another.
     x, rows = layer["x"], layer["h0"].shape[-2]
     stacked = layer.attrs.get("layers", 1) * (1 + layer.attrs.get("bidirectional", False))
     return Place(layer.op, _logs(flops, nbytes), _logs(x.size / x.shape[-1] / rows * stacked, rows))
 
 
 def _matrices(rows: float, columns: float, depth: float, count: float) -> Place:
-    is_vector = APART * (rows == 1 or columns == 1)  # libraries have other kernels for products with a vector
+    is_vector = APART * (rows == 1 or columns == 1)  # libraries have different kernels for products with a vector
     return Place("linear" if count == 1 else "matmul", (*_logs(rows, columns, depth, count), is_vector))
 
 
@@ -253,7 +253,7 @@ def _multi_head_attention(layer: Layer, *_: float) -> Place:
 
 
 def _rows(layer: Layer, *_: float) -> Place:
-    # Half of the row length: it matters less than the number of elements.
+    # The row length has half weight, because it matters less than the number of elements.
     x = layer["x"]
     axis = layer.attrs.get("axis")
     if axis is None:
@@ -279,17 +279,18 @@ _PLACES: Mapping[str, tuple[Callable[[Layer, float, float], Place], tuple[str, .
     "multi_head_attention": (_multi_head_attention, ("q",)),
     **dict.fromkeys(_REDUCTIONS, (_rows, ("x",))),
 }
-"""Operators whose time depends on more than size: a function that returns their place, and the operands it needs."""
+"""Operators whose time depends on their shapes, not only on operations and bytes: the function that returns their
+place, and the operands that it needs."""
 
 
-# Waves: products divided among the units of a GPU.
+# Waves: tiles of a product on the multiprocessors (units) of a GPU.
 #
 # A kernel computes the result in tiles, one tile per unit at a time. The last wave of tiles may leave most units idle,
-# and tiles at the edge compute what is not needed.
+# and tiles at the edge compute elements that are not needed.
 
 
 TILE = 64
-"""Rows and columns of the smallest tile of libraries. Larger tiles are multiples of it: their waves last at least as
+"""Rows and columns of the smallest tile of libraries. Larger tiles are multiples of it, so their waves take at least as
 long."""
 
 
@@ -298,7 +299,7 @@ DEPTH = 32
 
 
 class Product(NamedTuple):
-    """Products of ``batch`` matrices of ``rows x depth`` with as many of ``depth x columns``."""
+    """A batch of matrix products, ``[batch, rows, depth] @ [batch, depth, columns]``."""
 
     rows: int
     columns: int
@@ -311,8 +312,8 @@ def wave_seconds(product: Product, units: int, peak: float) -> float:
 
     Args:
         product: the product.
-        units: number of units, such as the multiprocessors of an NVIDIA GPU.
-        peak: FLOP/s of all units together, with two for a multiply-add.
+        units: the number of units, such as multiprocessors of an NVIDIA GPU.
+        peak: FLOP/s of all units together; a multiply-add is two FLOPs.
     """
     tiles = ceil(product.rows / TILE) * ceil(product.columns / TILE) * product.batch
     waves = ceil(tiles / units)
@@ -323,13 +324,13 @@ NEIGHBORS = 4
 """The number of points from which an efficiency is interpolated."""
 
 FAR = 4.0
-"""A call is far from the sweep if its nearest point is farther: a factor of 16 in one of its sizes."""
+"""The distance to the nearest point above which a call is far from the sweep: a factor of 16 in one size."""
 
 SOFTENING = 0.05
-"""Added to squared distances, so that points beside one at distance 0 count too."""
+"""The constant added to squared distances, so that a point at distance 0 is not the only one that counts."""
 
 PULL = 0.25
-"""The weight of the curve of a family in the interpolation: that of a point at a distance of 2."""
+"""The weight of the curve of a family in the interpolation, as of a point at distance 2."""
 
 
 class Error(NamedTuple):
@@ -337,7 +338,7 @@ class Error(NamedTuple):
 
     Attributes:
         mean: the mean error of a call.
-        most: the 90th percentile.
+        most: the 90th percentile of the errors.
     """
 
     mean: float
@@ -349,32 +350,32 @@ class Error(NamedTuple):
 
 
 Growth = tuple[tuple[float, Error], ...]
-"""Errors of estimates whose nearest point is at least at a distance. They do not fall with the distance."""
+"""Pairs of a distance and the error of estimates whose nearest point is at least that far; errors never decrease."""
 
 
 class Errors(NamedTuple):
     """The errors of a calibration.
 
     Attributes:
-        families: by family, with its dtype if points have several.
-        kinds: by kind, the error of a family without points, whose calls all err in the same direction. Some kinds
-            are missing.
+        families: the errors of a family by its key, which includes the dtype if points have several dtypes.
+        kinds: the error of a family without points by its kind; all its calls err with the same sign. Some kinds may be
+            missing.
     """
 
     families: Mapping[str, Growth]
     kinds: Mapping[str, float]
 
-    def of(self, site: OpSignature, distance: float | None) -> Error | None:
+    def of(self, signature: OpSignature, distance: float | None) -> Error | None:
         """Return the error of an estimate; None if it is unknown.
 
         Args:
-            site: the call.
-            distance: of the nearest point of its family; None without any.
+            signature: the call.
+            distance: the distance of the nearest point of its family; None if the family has no points.
         """
         if distance is None:
-            whole = self.kinds.get(site.kind)
+            whole = self.kinds.get(signature.kind)
             return None if whole is None else Error(whole, whole)
-        growth = self.families[site.key]
+        growth = self.families[signature.key]
         for (near, error), (far, larger) in pairwise(growth):
             if distance < far:
                 return error.towards(larger, (distance - near) / (far - near))
@@ -385,11 +386,11 @@ class Point(NamedTuple):
     """A measured call.
 
     Attributes:
-        site: its family and coordinates.
-        seconds: how long it took.
+        signature: its family and coordinates.
+        seconds: its time.
     """
 
-    site: OpSignature
+    signature: OpSignature
     seconds: float
 
 
@@ -397,7 +398,7 @@ class Rates(NamedTuple):
     """The best rates of a sweep.
 
     Attributes:
-        overhead: the minimum time of a call, in seconds.
+        overhead: the minimum time of a call in seconds.
         peak: FLOPs per second.
         bandwidth: bytes per second.
         units: multiprocessors of a GPU, which divide a product into tiles; 0 for other devices.
@@ -410,20 +411,20 @@ class Rates(NamedTuple):
 
     @classmethod
     def of(cls, points: Iterable[Point], units: int = 0) -> Rates:
-        """Return the best rates among points."""
-        used = [point for point in points if point.site.kind != "free"]
+        """Return the best rates of all points."""
+        used = [point for point in points if point.signature.kind != "free"]
         return cls(
             min(point.seconds for point in used),
-            max(point.site.flops / point.seconds for point in used),
-            max(point.site.nbytes / point.seconds for point in used),
+            max(point.signature.flops / point.seconds for point in used),
+            max(point.signature.nbytes / point.seconds for point in used),
             units,
         )
 
-    def ideal(self, site: OpSignature) -> float:
-        """Return the seconds of a call at the best rates: ``t_sol``, and ``t0`` for each of its steps."""
-        product = product_of(site) if self.units else None
-        work = site.flops / self.peak if product is None else wave_seconds(product, self.units, self.peak)
-        return self.overhead * steps_of(site) + max(work, site.nbytes / self.bandwidth)
+    def ideal(self, signature: OpSignature) -> float:
+        """Return the seconds of a call at the best rates: ``t_sol`` plus ``t0`` for each of its steps."""
+        product = product_of(signature) if self.units else None
+        work = signature.flops / self.peak if product is None else wave_seconds(product, self.units, self.peak)
+        return self.overhead * steps_of(signature) + max(work, signature.nbytes / self.bandwidth)
 
 
 class Estimate(NamedTuple):
@@ -431,8 +432,9 @@ class Estimate(NamedTuple):
 
     Attributes:
         seconds: the time.
-        error: the relative error of such estimates in this calibration; None if it is unknown.
-        distance: of the nearest point of its family; None if the sweep has none, so that similar families are used.
+        error: the relative error of such estimates in this calibration; None if unknown.
+        distance: the distance of the nearest point of its family; None if the family has no points, so points of its
+            kind are used.
     """
 
     seconds: float
@@ -441,25 +443,25 @@ class Estimate(NamedTuple):
 
 
 class Ideal(Protocol):
-    """The reference of efficiencies: measured rates, or curves of kernels."""
+    """The reference of efficiencies: the best rates of a sweep, or kernel curves."""
 
-    def ideal(self, site: OpSignature) -> float:
+    def ideal(self, signature: OpSignature) -> float:
         """Return the seconds of a call at an efficiency of 1."""
 
 
 Efficiencies = dict[str, list[tuple[Axes, float]]]
-"""By family or kind: coordinates, and the logarithm of the efficiency."""
+"""Coordinates and log efficiency of points, by family or kind."""
 
 Neighbors = Sequence[tuple[float, float]]
-"""Distances of points and logarithms of their efficiencies, the nearest first."""
+"""Distance and log efficiency of points, nearest first."""
 
 
 class Interpolation:
-    """Efficiencies by family, and by kind for families without points.
+    """Interpolates efficiencies within a family, or within a kind for families without points.
 
     Args:
         points: the measured calls.
-        rates: their best rates, or the curves of kernels.
+        rates: their best rates, or kernel curves.
     """
 
     def __init__(self, points: Iterable[Point], rates: Ideal) -> None:
@@ -467,48 +469,50 @@ class Interpolation:
         self._rates = rates
         self._families: dict[str, dict[str, list[tuple[Axes, float]]]] = {}
         self._kinds: Efficiencies = {}
-        for site, seconds in points:
-            log_efficiency = log(rates.ideal(site) / seconds)
-            self._families.setdefault(site.family, {}).setdefault(site.dtype, []).append((site.axes, log_efficiency))
-            self._kinds.setdefault(_pool_of(site), []).append((site.size, log_efficiency))
+        for signature, seconds in points:
+            log_efficiency = log(rates.ideal(signature) / seconds)
+            self._families.setdefault(signature.family, {}).setdefault(signature.dtype, []).append(
+                (signature.axes, log_efficiency)
+            )
+            self._kinds.setdefault(_pool_of(signature), []).append((signature.size, log_efficiency))
 
-    def dtype_of(self, site: OpSignature) -> str | None:
-        """Return the dtype of the points to use for a call: its own, or, unless it is a product, another one."""
-        dtypes = self._families.get(site.family, {})
-        if site.dtype in dtypes:
-            return site.dtype
-        return next(iter(dtypes), None) if site.kind != "product" else None
+    def dtype_of(self, signature: OpSignature) -> str | None:
+        """Return the dtype of the points for a call: its own dtype or, except for a product, another dtype."""
+        dtypes = self._families.get(signature.family, {})
+        if signature.dtype in dtypes:
+            return signature.dtype
+        return next(iter(dtypes), None) if signature.kind != "product" else None
 
-    def seconds(self, site: OpSignature) -> tuple[float, float | None]:
-        """Return the time of a call, and the distance of the nearest point of its family; None without any."""
-        dtype = self.dtype_of(site)
+    def seconds(self, signature: OpSignature) -> tuple[float, float | None]:
+        """Return the time of a call, and the distance of the nearest point of its family (None without points)."""
+        dtype = self.dtype_of(signature)
         if dtype is None and not self._is_of_rates:
-            return self._rates.ideal(site), None
+            return self._rates.ideal(signature), None
         if dtype is None:
             kinds = self._kinds
-            points = kinds.get(_pool_of(site)) or [each for some in kinds.values() for each in some]
-            return self._rates.ideal(site) / exp(mean_of(nearest_of(points, site.size))), None
-        points = self._families[site.family][dtype]
+            points = kinds.get(_pool_of(signature)) or [each for some in kinds.values() for each in some]
+            return self._rates.ideal(signature) / exp(mean_of(nearest_of(points, signature.size))), None
+        points = self._families[signature.family][dtype]
         known = len(points[0][0])
-        if known > len(site.axes):
+        if known > len(signature.axes):
             raise CostError(
-                f"the points of {site.family!r} in the calibration have {known} coordinates, not {len(site.axes)}. "
-                "Calibrate the device again."
+                f"the points of {signature.family!r} in the calibration have {known} coordinates, "
+                f"not {len(signature.axes)}. Calibrate the device again."
             )
-        comparable = site._replace(axes=site.axes[:known])
+        comparable = signature._replace(axes=signature.axes[:known])
         nearest = nearest_of(points, comparable.axes)
-        apart = 0.0 if dtype == site.dtype else APART
+        apart = 0.0 if dtype == signature.dtype else APART
         log_efficiency = mean_of(nearest, 0.0 if self._is_of_rates else PULL)
         return self._rates.ideal(comparable) / exp(log_efficiency), nearest[0][0] + apart
 
 
-def _pool_of(site: OpSignature) -> str:
-    # Products of one dtype estimate each other, other calls of any.
-    return f"{site.kind} {site.dtype}".strip() if site.kind == "product" else site.kind
+def _pool_of(signature: OpSignature) -> str:
+    # Products are estimated from products of the same dtype, other calls from any dtype.
+    return f"{signature.kind} {signature.dtype}".strip() if signature.kind == "product" else signature.kind
 
 
 def nearest_of(points: Sequence[tuple[Axes, float]], axes: Axes) -> Neighbors:
-    """Return the nearest of points, which are coordinates and logarithms of efficiencies."""
+    """Return the nearest points to coordinates; points are coordinates with a log efficiency."""
     return nsmallest(NEIGHBORS, ((dist(each, axes), log_efficiency) for each, log_efficiency in points))
 
 
@@ -517,7 +521,7 @@ def mean_of(nearest: Neighbors, pull: float = 0.0) -> float:
 
     Args:
         nearest: the points.
-        pull: the weight of an efficiency of 1 beside theirs.
+        pull: the weight of an additional point with efficiency 1.
     """
     weights = [1 / (distance * distance + SOFTENING) for distance, _ in nearest]
     return sum(w * each for w, (_, each) in zip(weights, nearest, strict=True)) / (sum(weights) + pull)
@@ -527,11 +531,11 @@ class Calibration:
     """The measured sweep of a device, which estimates other calls.
 
     Args:
-        points: the measured calls. Those of several dtypes state them.
+        points: the measured calls. Points of several dtypes have a dtype in their signature.
         errors: the relative errors by family and kind.
         units: multiprocessors of a GPU; 0 for other devices.
-        dtype: the dtype of points that state none.
-        curves: of kernels, if the times are those of kernels alone: a call without one takes none.
+        dtype: the dtype of points without a dtype.
+        curves: kernel curves, for a calibration from traces. Then a call without a kernel takes no time.
     """
 
     points: tuple[Point, ...]
@@ -558,51 +562,54 @@ class Calibration:
 
     @cached_property
     def dtypes(self) -> frozenset[str]:
-        """The dtypes of the products that were measured; of all calls without any."""
-        of_products = {point.site.dtype or self.dtype for point in self.points if point.site.kind == "product"}
-        return frozenset(of_products or {point.site.dtype or self.dtype for point in self.points})
+        """The dtypes of measured products; if there are none, of all measured calls."""
+        of_products = {
+            point.signature.dtype or self.dtype for point in self.points if point.signature.kind == "product"
+        }
+        return frozenset(of_products or {point.signature.dtype or self.dtype for point in self.points})
 
-    def estimate(self, site: OpSignature) -> Estimate:
-        """Return the estimated time of a call; its dtype is that of the points if they state none."""
-        found = self._seen.get(site)
+    def estimate(self, signature: OpSignature) -> Estimate:
+        """Return the estimated time of a call."""
+        found = self._seen.get(signature)
         if found is None:
-            found = self._seen[site] = self._estimate(site)
+            found = self._seen[signature] = self._estimate(signature)
         return found
 
-    def _estimate(self, site: OpSignature) -> Estimate:
-        if self._curves is not None and site.kind == "free":
+    def _estimate(self, signature: OpSignature) -> Estimate:
+        if self._curves is not None and signature.kind == "free":
             return Estimate(0.0, Error(0.0, 0.0), 0.0)
-        if site.dtype == self.dtype:
-            site = site._replace(dtype="")
-        seconds, distance = self._interpolation.seconds(site)
-        known = site._replace(dtype=self._interpolation.dtype_of(site) or "")
+        if signature.dtype == self.dtype:
+            signature = signature._replace(dtype="")
+        seconds, distance = self._interpolation.seconds(signature)
+        known = signature._replace(dtype=self._interpolation.dtype_of(signature) or "")
         return Estimate(seconds, self.errors.of(known, distance), distance)
 
 
-# Errors, from points that are left out.
+# Errors by cross-validation.
 #
-# Each point is estimated from the points of its family at a minimum distance, once for every distance in
-# :data:`DISTANCES`; distance 0 allows all points but those measured right before or after it. That gives the error as a
-# function of the distance from the sweep. A whole family is estimated from the others of its kind.
+# Each point is estimated from the points of its family that have at least some distance, for every distance in
+# :data:`DISTANCES`. Distance 0 allows all points except those measured right before or after it. This gives the error
+# as a function of the distance from the sweep. To find the error of a family without points, each family is estimated
+# from the other families of its kind.
 
 
 DISTANCES = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
 """The minimum distances of the nearest point at which errors are measured."""
 
 MOST_LEFT_OUT = 100
-"""The maximum number of points of a family that are left out, one at a time."""
+"""The maximum number of points per family that are left out, one at a time."""
 
 BESIDE = 3
-"""The number of points before and after a point that may be of the same chain, and are left out with it."""
+"""The number of points before and after a point that are left out with it: they may be of the same chain."""
 
 MOST_OF_FAMILY = 20
-"""The number of points that stand for a family left out as a whole."""
+"""The number of points that represent a family that is left out as a whole."""
 
 FEWEST = 8
-"""The minimum number of points of an error; with fewer, the error is at least that of all families."""
+"""The minimum number of points for an error; with fewer, the error is at least the error of all families."""
 
 FEWEST_FAMILIES = 5
-"""The minimum number of families of a kind; with fewer, the error of another family is that of families of any kind."""
+"""The minimum number of families for the error of a kind; with fewer, families of all kinds are used."""
 
 
 def left_out_errors(points: Sequence[Point], rates: Rates) -> Errors:
@@ -614,7 +621,7 @@ def left_out_errors(points: Sequence[Point], rates: Rates) -> Errors:
     """
     families: dict[str, list[Point]] = {}
     for point in points:
-        families.setdefault(point.site.key, []).append(point)
+        families.setdefault(point.signature.key, []).append(point)
     misses = {family: _errors_by_distance(each, rates) for family, each in families.items()}
     common = [[miss for each in misses.values() for miss in each[i]] for i in range(len(DISTANCES))]
     of_all = growth_of(common, ())
@@ -623,17 +630,17 @@ def left_out_errors(points: Sequence[Point], rates: Rates) -> Errors:
 
 
 def _errors_by_distance(family: Sequence[Point], rates: Rates) -> list[list[float]]:
-    efficiencies = [(point.site.axes, log(rates.ideal(point.site) / point.seconds)) for point in family]
+    efficiencies = [(point.signature.axes, log(rates.ideal(point.signature) / point.seconds)) for point in family]
     found: list[list[float]] = [[] for _ in DISTANCES]
     for i in range(0, len(family), -(-len(family) // MOST_LEFT_OUT)):
         axes, log_efficiency = efficiencies[i]
         for misses, estimated in zip(found, _estimates_by_distance(axes, efficiencies, i), strict=False):
-            misses.append(abs(exp(estimated - log_efficiency) - 1))  # measured by estimated time
+            misses.append(abs(exp(estimated - log_efficiency) - 1))  # relative to the estimated time
     return found
 
 
 def _estimates_by_distance(axes: Axes, efficiencies: Sequence[tuple[Axes, float]], i: int) -> Iterator[float]:
-    # A call far from the sweep has all of its points on one side: only points beyond the nearest one are used.
+    # A call far outside the sweep has all points on one side, so only points beyond the nearest one are used.
     others = (each for j, each in enumerate(efficiencies) if abs(i - j) > BESIDE)
     ordered = sorted((dist(other, axes), log_efficiency, other) for other, log_efficiency in others)
     start = 0
@@ -648,9 +655,9 @@ def _estimates_by_distance(axes: Axes, efficiencies: Sequence[tuple[Axes, float]
 
 
 def growth_of(misses: Iterable[Sequence[float]], of_all: Growth) -> Growth:
-    """Return the errors by distance, as far as they are known.
+    """Return the errors by distance, up to the largest distance with a known error.
 
-    Errors from few points, or none, are at least those of all families.
+    Errors from few points, or none, are at least the errors of all families.
     """
     found: list[tuple[float, Error]] = []
     least = Error(0.0, 0.0)
@@ -670,25 +677,27 @@ def _larger(a: Error, b: Error) -> Error:
 
 
 def _left_out_errors_of_kinds(families: Mapping[str, Sequence[Point]], rates: Rates) -> dict[str, float]:
-    # Opaque families, such as sorting, have nothing in common: the error of another one is unknown.
+    # Opaque families, such as sorting, have nothing in common: the error of a family without points is unknown.
     errors: dict[str, list[float]] = {kind: [] for kind in KINDS if kind != "opaque"}
     efficiencies = {
-        family: [(point.site.size, log(rates.ideal(point.site) / point.seconds)) for point in members]
+        family: [(point.signature.size, log(rates.ideal(point.signature) / point.seconds)) for point in members]
         for family, members in families.items()
     }
     for family, members in families.items():
-        kind = members[0].site.kind
+        kind = members[0].signature.kind
         others = [
             each
             for other, found in efficiencies.items()
             if other != family
-            and families[other][0].site.kind == kind
-            and (kind != "product" or families[other][0].site.dtype == members[0].site.dtype)
+            and families[other][0].signature.kind == kind
+            and (kind != "product" or families[other][0].signature.dtype == members[0].signature.dtype)
             for each in found
         ]
         if others and kind in errors:
             some = members[:: -(-len(members) // MOST_OF_FAMILY)]
-            ideal = ((rates.ideal(point.site), mean_of(nearest_of(others, point.site.size))) for point in some)
+            ideal = (
+                (rates.ideal(point.signature), mean_of(nearest_of(others, point.signature.size))) for point in some
+            )
             estimated = fsum(seconds / exp(log_efficiency) for seconds, log_efficiency in ideal)
             errors[kind].append(abs(fsum(point.seconds for point in some) / estimated - 1))
     of_all = [error for each in errors.values() for error in each]
@@ -697,26 +706,26 @@ def _left_out_errors_of_kinds(families: Mapping[str, Sequence[Point]], rates: Ra
     return {kind: max(each if len(each) >= FEWEST_FAMILIES else of_all) for kind, each in errors.items()}
 
 
-# Kernel curves: times far from those that traces have.
+# Kernel curves: extrapolation from a few traces.
 #
-# A few traces measure a family at a few sizes. Small kernels determine the start-up time, large ones the share of the
-# peak or bandwidth that is reached; neither determines the other. So each family has a curve ``t = start + work /
-# part``, with a prior for what its points leave open. Near points, their deviation from the curve is interpolated.
+# A few traces measure a family at a few sizes. Small kernels determine the start-up time; large kernels determine the
+# reached share of peak or bandwidth. So each family has a curve ``t = start + work / part``, with a prior for both
+# parameters. Near measured points, their deviation from the curve is interpolated.
 
 
 class Curve(NamedTuple):
     """The time of the kernels of a family.
 
     Attributes:
-        start: seconds of a kernel without work.
-        part: the share of the published rate that large kernels reach.
+        start: the seconds of a kernel without work.
+        part: the share of the published rates that large kernels reach.
     """
 
     start: float
     part: float
 
     def seconds(self, work: float) -> float:
-        """Return the seconds of a kernel from the seconds of its work at the published rates."""
+        """Return the seconds of a kernel; ``work`` is its time at the published rates."""
         return self.start + work / self.part
 
 
@@ -729,11 +738,11 @@ USUAL: Mapping[str, Curve] = {
 
 
 SPREAD_OF_START, SPREAD_OF_PART, SPREAD = 1.0, 0.5, 0.4
-"""The standard deviations of starts and parts in the prior, and of points from the curve, as natural logarithms."""
+"""Standard deviations of natural logarithms: of start and part in the prior, and of points from their curve."""
 
 
 STEPS = (0.8, 0.4, 0.2, 0.1, 0.05)
-"""The steps of the search for the best curve, as natural logarithms."""
+"""The step sizes of the curve search, in natural logarithms."""
 
 MOST_POINTS = 60
 """The maximum number of points of a family to which its curve is fitted."""
@@ -744,42 +753,44 @@ class Curves:
 
     Args:
         points: the measured calls.
-        device: the device, with its published rates.
+        device: the device with its published rates.
     """
 
     def __init__(self, points: Iterable[Point], device: Device) -> None:
         self._device = device
         self._families: dict[str, list[Point]] = {}
         for point in points:
-            self._families.setdefault(point.site.family, []).append(point)
+            self._families.setdefault(point.signature.family, []).append(point)
         self._curves: dict[str, Curve] = {}
 
-    def ideal(self, site: OpSignature) -> float:
+    def ideal(self, signature: OpSignature) -> float:
         """Return the seconds of a call on the curve of its family, or on the median curve of its kind."""
-        curve = self._of(site.family) if site.family in self._families else self.of_kind(site.kind)
-        return curve.seconds(self.work(site))
+        curve = self._of(signature.family) if signature.family in self._families else self.of_kind(signature.kind)
+        return curve.seconds(self.work(signature))
 
     def of_kind(self, kind: str, without: str = "") -> Curve:
         """Return the median curve of a kind, leaving one family out; a default if there is none."""
-        of_kind = (name for name, points in self._families.items() if points[0].site.kind == kind and name != without)
+        of_kind = (
+            name for name, points in self._families.items() if points[0].signature.kind == kind and name != without
+        )
         found = [self._of(name) for name in of_kind]
         if not found:
             return USUAL[kind]
         return Curve(median(each.start for each in found), median(each.part for each in found))
 
-    def work(self, site: OpSignature) -> float:
+    def work(self, signature: OpSignature) -> float:
         """Return the seconds that the operations or the bytes of a call take at the published rates."""
-        rate_of = self._device.matrix_rate if site.kind == "product" else self._device.vector_rate
-        rate = rate_of(site.dtype) if site.dtype else None
+        rate_of = self._device.matrix_rate if signature.kind == "product" else self._device.vector_rate
+        rate = rate_of(signature.dtype) if signature.dtype else None
         bandwidth = self._device.memory.dram_gbs
-        return max(site.flops / rate if rate else 0.0, site.nbytes / (1e9 * bandwidth) if bandwidth else 0.0)
+        return max(signature.flops / rate if rate else 0.0, signature.nbytes / (1e9 * bandwidth) if bandwidth else 0.0)
 
     def _of(self, family: str) -> Curve:
         if family not in self._curves:
             points = self._families[family]
             some = points[:: -(-len(points) // MOST_POINTS)]
-            known = [(self.work(point.site), log(point.seconds)) for point in some]
-            self._curves[family] = _likeliest_curve(known, USUAL[points[0].site.kind])
+            known = [(self.work(point.signature), log(point.seconds)) for point in some]
+            self._curves[family] = _likeliest_curve(known, USUAL[points[0].signature.kind])
         return self._curves[family]
 
 
@@ -788,7 +799,7 @@ def _likeliest_curve(points: Sequence[tuple[float, float]], usual: Curve) -> Cur
     def misfit(start: float, part: float) -> float:
         curve = Curve(usual.start * exp(start), usual.part * exp(part))
         misses = (abs(seconds - log(curve.seconds(work))) / SPREAD for work, seconds in points)
-        squares = (miss * miss if miss < 2 else 4 * miss - 4 for miss in misses)  # a single odd point does not decide
+        squares = (miss * miss if miss < 2 else 4 * miss - 4 for miss in misses)  # Huber loss: robust to outliers
         return (start / SPREAD_OF_START) ** 2 + (part / SPREAD_OF_PART) ** 2 + fsum(squares)
 
     start, part = 0.0, 0.0
@@ -805,23 +816,23 @@ def _likeliest_curve(points: Sequence[tuple[float, float]], usual: Curve) -> Cur
 
 
 def errors_of_runs(points: Sequence[Point], sources: Sequence[int], device: Device) -> Errors:
-    """Return the relative errors by family and kind: each run is estimated from the others.
+    """Return the relative errors by family and kind, with each run estimated from the other runs.
 
-    An error applies to all distances up to that of the nearest point, because nearer points give smaller errors.
+    The error of a point counts for all distances up to its nearest point, because nearer points give smaller errors.
 
     Args:
         points: the measured calls.
         sources: the run in which each point was measured.
         device: the device, with its published rates.
     """
-    misses: dict[str, list[list[float]]] = {point.site.key: [[] for _ in DISTANCES] for point in points}
+    misses: dict[str, list[list[float]]] = {point.signature.key: [[] for _ in DISTANCES] for point in points}
     for run in sorted({*sources}):
         others = [point for point, source in zip(points, sources, strict=True) if source != run]
         known = Interpolation(others, Curves(others, device))
         for point, source in zip(points, sources, strict=True):
-            seconds, nearest = known.seconds(point.site) if source == run and others else (0.0, None)
+            seconds, nearest = known.seconds(point.signature) if source == run and others else (0.0, None)
             if nearest is not None:
-                for distance, each in zip(DISTANCES, misses[point.site.key], strict=True):
+                for distance, each in zip(DISTANCES, misses[point.signature.key], strict=True):
                     if distance <= nearest:
                         each.append(abs(point.seconds / seconds - 1))
     of_all = growth_of([[miss for each in misses.values() for miss in each[i]] for i in range(len(DISTANCES))], ())
@@ -832,12 +843,12 @@ def errors_of_runs(points: Sequence[Point], sources: Sequence[int], device: Devi
 def _curve_errors_of_kinds(points: Iterable[Point], curves: Curves) -> dict[str, float]:
     families: dict[tuple[str, str], list[Point]] = {}
     for point in points:
-        families.setdefault((point.site.kind, point.site.family), []).append(point)
+        families.setdefault((point.signature.kind, point.signature.family), []).append(point)
     errors: dict[str, list[float]] = {kind: [] for kind in KINDS if kind != "opaque"}
     for (kind, family), members in families.items():
         if kind in errors:
             curve = curves.of_kind(kind, without=family)
-            estimated = fsum(curve.seconds(curves.work(point.site)) for point in members)
+            estimated = fsum(curve.seconds(curves.work(point.signature)) for point in members)
             errors[kind].append(abs(fsum(point.seconds for point in members) / estimated - 1))
     of_all = [error for each in errors.values() for error in each]
     return {kind: max(each if len(each) >= FEWEST_FAMILIES else of_all) for kind, each in errors.items() if of_all}

@@ -1,7 +1,7 @@
-"""The roofline of a timed run, and measured times beside the bound.
+"""The roofline plot of a timed run, and the comparison of measured times with the bound.
 
-A dot per group of calls lies under the roofs of the device, in the color of what binds it: as SVG for pages, or drawn
-by matplotlib. :class:`TimeComparison` matches measured calls with timed groups.
+Each group of calls is a dot under the roofs of the device, in the color of its bottleneck. The plot is SVG for pages,
+or drawn by matplotlib. :class:`TimeComparison` matches measured calls with timed groups.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from costcore.analyses.timing.bound import (
     may_round,
     product_dtype,
 )
-from costcore.analyses.timing.calibration import site_of
+from costcore.analyses.timing.calibration import signature_of
 from costcore.analyses.timing.times import Times, times_of
 from costcore.errors import CostError
 from costcore.ledger.ledger import MULTIPLY_ADD, flops_of, peak_flops
@@ -42,40 +42,41 @@ MOST_DRAWN = 1000
 """The maximum number of dots; the largest bounds are drawn."""
 
 LEAST_SHARE = 1e-4
-"""Groups below this share of the time have no dot, unless within a factor of 10 of the longest."""
+"""Groups with a smaller share of the time have no dot, unless they take at least a tenth of the longest."""
 
 LEAST_OPERATIONS = 0.01
-"""Dtypes below this share of an engine's operations, such as int64 counters, have a roof only if a dot needs it."""
+"""Dtypes with a smaller share of the operations of an engine, such as int64 counters, only get a roof if a dot needs
+it."""
 
 SMALLEST, LARGEST = 3.0, 14.0
-"""Radius of a dot with nearly no share of the time, and of one with all of it, in pixels."""
+"""The radius in pixels of a dot with no share of the time, and of a dot with all of it."""
 
 STEPS = 40
-"""The grid cells per decade; dots in one cell are drawn as one."""
+"""Grid cells per decade; dots in one cell are drawn as one."""
 
 MOST_COUNTS = 12
 """The maximum number of dots with a count beside them."""
 
 RIGHT_OF_RIDGE = 25.0
-"""How far the axis goes beyond the point at which memory and an engine limit equally."""
+"""The minimum factor by which the axis extends beyond the ridge, where memory and an engine limit equally."""
 
 BESIDE_SCALE = 84
-"""The place of the name of a flat roof that lies near a label of the vertical axis, in pixels."""
+"""The x offset, in pixels, of the name of a flat roof that would cover a label of the vertical axis."""
 
 LINE_OF_TEXT = 4.0
-"""Height of a line of text in percent of the picture."""
+"""The height of a text line in percent of the picture."""
 
 ALONG = (0.15, 0.25, 0.35, 0.5, 0.65, 0.8)
-"""Places of the name of a memory along its line; that farthest from the flat roofs is taken."""
+"""Candidate positions of the name of a memory along its line; the farthest from all flat roofs is used."""
 
 WIDE = 35.0
-"""Percent of the width that the name of a memory needs on the left of its line, in a narrow window."""
+"""The x position, in percent, right of which the name of a memory fits on the left side of its line."""
 
 BOTTOM = 92.0
-"""Height of the plot in percent of the picture; the rest is for the labels of the axis."""
+"""The height of the plot in percent of the picture; axis labels use the rest."""
 
 BOUND, MEASURED = "FLOP per second of the bound", "measured FLOP per second"
-"""The quantity of the vertical axis."""
+"""Labels of the vertical axis."""
 
 PREFIXES = (("", 0), ("K", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15))
 
@@ -86,7 +87,7 @@ class Dot(NamedTuple):
     Attributes:
         group: the group.
         intensity: FLOP per byte from memory. Bytes are capped at bandwidth × time; the rest comes from a cache.
-        rate: FLOP per second; a multiply-add is two FLOP, and products that a fast algorithm saves do not count.
+        rate: FLOP per second. A multiply-add is two FLOP; products that a fast algorithm saves do not count.
         measured: the measured seconds of the group; None if the time is the bound.
     """
 
@@ -111,7 +112,7 @@ class Roof(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """The decimal logarithms that the axes cover."""
+    """The ranges of the axes, as decimal logarithms."""
 
     x0: int
     x1: int
@@ -119,19 +120,19 @@ class Frame(NamedTuple):
     y1: int
 
     def x(self, value: float) -> float:
-        """Return the place of an intensity, in percent from the left."""
+        """Return the position of an intensity in percent from the left."""
         return 100 * (log10(value) - self.x0) / (self.x1 - self.x0)
 
     def y(self, value: float) -> float:
-        """Return the place of a rate, in percent from the top."""
+        """Return the position of a rate in percent from the top."""
         return BOTTOM * (self.y1 - log10(value)) / (self.y1 - self.y0)
 
 
 def dots_of(times: Times) -> list[Dot]:
-    """Return the dots of groups with operations, bytes and a share of the time, sorted by time, the longest last.
+    """Return the dots of groups with operations, bytes and a share of the time, longest last.
 
-    The FLOPs of a dot are those of the definition, capped at what the busiest engine can execute in that time:
-    Winograd's algorithm, causal masks and padding save some.
+    The FLOPs of a dot are capped at the number that the busiest engine can execute in the bound, because Winograd's
+    algorithm, causal masks and padding save some.
     """
     measured, slowest = _measured_seconds(times), min((rate for *_, rate in times.device.levels()), default=inf)
     seconds = [measured[group.name] if measured else group.bound_seconds for group in times.groups]
@@ -148,7 +149,7 @@ def dots_of(times: Times) -> list[Dot]:
 
 def _measured_seconds(times: Times) -> Mapping[str, float]:
     profile = times.trace.run.profile
-    # Another device, or another dtype, has other times.
+    # Measured times only apply to the same device and dtype.
     is_this = profile is not None and device_named(profile.device) == times.device.name and times.dtype is None
     if profile is None or profile.clock != "device" or profile.no_bound or not is_this:
         return {}
@@ -161,15 +162,15 @@ def _flops_needed(group: GroupTime, times: Times) -> float:
     seconds = Work.sum(group.work).by_engine()
     busiest = max(seconds, key=seconds.__getitem__)
     if group.missing and not seconds[busiest]:
-        return flops  # no rate of its engines is known, and there is no roof of theirs
+        return flops  # no known rate, so no roof either
     rate = max(highest_rate(busiest, call.layer, times.device, times.tf32) for call in group.calls)
     return min(flops, group.times * seconds[busiest] * rate)
 
 
 def roofs_of(times: Times) -> list[Roof]:
-    """Return the roofs of the engines at the dtypes of the run, most operations first, then those of the memories.
+    """Return the roofs of engines by dtype, most operations first, then the roofs of memories.
 
-    Of several caches, only the slowest has a roof.
+    Memories with the same name, such as levels of cache, have one roof with the lowest rate.
     """
     device = times.device
     products: Counter[tuple[str, float]] = Counter()
@@ -198,7 +199,7 @@ def roofs_of(times: Times) -> list[Roof]:
 
 
 def _roofs_of_engine(name: str, operations: Counter[tuple[str, float]], times: Times) -> Iterator[Roof]:
-    # A dtype with few operations has a roof only if a dot lies above the others.
+    # A dtype with few operations only gets a roof if a dot is above all other roofs.
     drawn: set[float] = set()
     known = [(dtype, rate) for (dtype, rate), n in operations.items() if n > 0 and rate]
     for (dtype, rate), n in operations.most_common():
@@ -213,7 +214,7 @@ def _roofs_of_engine(name: str, operations: Counter[tuple[str, float]], times: T
 
 
 def amount(value: float) -> str:
-    """Return three significant digits with a prefix, ``1.07 P``."""
+    """Format a number with three significant digits and a prefix, ``1.07 P``."""
     prefix, power = next((each for each in reversed(PREFIXES) if value >= 10 ** each[1]), PREFIXES[0])
     return f"{value / 10**power:.3g} {prefix}"
 
@@ -248,7 +249,7 @@ class Spot(NamedTuple):
 
 
 def spots_of(dots: Iterable[Dot]) -> list[Spot]:
-    """Return the places of dots, by their time, the longest last; dots with one limit and nearly one place share it."""
+    """Group dots with one bottleneck and nearly one position into spots, longest last."""
     found: dict[tuple[str, int, int], list[Dot]] = {}
     for dot in sorted(dots, key=lambda dot: dot.seconds):
         place = round(STEPS * log10(dot.intensity)), round(STEPS * log10(dot.rate))
@@ -272,12 +273,12 @@ def roofline_axes(dots: Sequence[Dot]) -> str:
 
 
 def shapes(spots: Sequence[Spot], roofs: Sequence[Roof]) -> str:
-    """Return the content of the plot; all places are percentages, so that it fits into a picture of any size."""
+    """Return the SVG elements of the plot. All positions are percentages, so that it scales to any size."""
     frame = _frame([spot.first for spot in spots], roofs)
     largest = spots[-1].seconds
     grid, labels = _grid(frame)
     counted = _counted(spots)
-    # small dots lie above large ones
+    # draw small dots above large ones
     circles = "".join(_circle(spot, frame, largest, spot in counted) for spot in reversed(spots))
     return grid + "".join(_roof(roof, roofs, frame) for roof in roofs) + labels + circles
 
@@ -287,7 +288,7 @@ def _frame(dots: Sequence[Dot], roofs: Sequence[Roof]) -> Frame:
     ys = [log10(dot.rate) for dot in dots] + [log10(roof.rate) for roof in roofs if not roof.is_memory]
     engines, memories = ([roof.rate for roof in roofs if roof.is_memory == each] for each in (False, True))
     ridges = [log10(engine / memory) for engine in engines for memory in memories]
-    # names of roofs stand left of the ridges
+    # leave room left of the ridges for names of roofs
     x0, y1 = floor(min([min(xs) - 0.3, *(ridge - 1.5 for ridge in ridges)])), ceil(max(ys) + 0.2)
     return Frame(
         x0,
@@ -298,7 +299,7 @@ def _frame(dots: Sequence[Dot], roofs: Sequence[Roof]) -> Frame:
 
 
 def _grid(frame: Frame) -> tuple[str, str]:
-    # The plot has no margin, so labels stand inside it.
+    # The plot has no margin, so labels are inside.
     lines, labels = [], []
     for power in range(frame.x0 + 1, frame.x1):
         x = _percent(frame.x(10.0**power))
@@ -316,7 +317,7 @@ def _power(power: int) -> str:
 
 
 def _roof(roof: Roof, roofs: Sequence[Roof], frame: Frame) -> str:
-    # A roof limits from its ridge on; its name stands on a thin line left of the ridge, where no dot can be.
+    # An engine limits right of its ridge; its name is on a thin line left of the ridge, where no dot can be.
     (x1, y1), (x2, y2) = limits(roof, roofs, (10.0**frame.x0, 10.0**frame.x1), (10.0**frame.y0, 10.0**frame.y1))
     left, right, top, bottom = (_percent(each) for each in (frame.x(x1), frame.x(x2), frame.y(y2), frame.y(y1)))
     name = f"{roof.binds} {html_text(roof.label)}"
@@ -343,11 +344,11 @@ def _roof(roof: Roof, roofs: Sequence[Roof], frame: Frame) -> str:
 def limits(
     roof: Roof, roofs: Sequence[Roof], xs: tuple[float, float], ys: tuple[float, float]
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return the ends of the part of a roof that limits: up to the highest engine, or from the fastest memory on.
+    """Return the ends of the drawn part of a roof: memories end at the highest engine, engines begin at a ridge.
 
     Args:
         roof: the roof.
-        roofs: all of them.
+        roofs: all roofs.
         xs: the ends of the horizontal axis, in FLOP per byte.
         ys: the ends of the vertical axis, in FLOP per second.
     """
@@ -360,7 +361,7 @@ def limits(
 
 
 def _counted(spots: Sequence[Spot]) -> list[Spot]:
-    # Counts of neighbours would cover each other.
+    # Adjacent counts would overlap.
     counted: list[Spot] = []
     for spot in reversed(spots):
         is_free = not any(_are_near(spot.first, other.first) for other in counted)
@@ -393,7 +394,7 @@ def _circle(spot: Spot, frame: Frame, largest: float, is_counted: bool) -> str:
 
 
 def legend(times: Times, roofs: Sequence[Roof]) -> list[tuple[str, str]]:
-    """Return the meaning of each color: the limit, with its share of the time."""
+    """Return pairs of color and meaning: the bottleneck with its share of the time."""
     seconds, drawn = seconds_by(times), {roof.binds for roof in roofs}
     shares = {name: took / times.least_seconds if took else 0.0 for name, took in seconds.items()}
     names = dict.fromkeys([*(roof.binds for roof in roofs), *seconds])
@@ -405,7 +406,7 @@ def legend(times: Times, roofs: Sequence[Roof]) -> list[tuple[str, str]]:
 
 
 def seconds_by(times: Times) -> dict[str, float]:
-    """Return the seconds of the bound by resource, including the excess of the whole run."""
+    """Return the seconds of the bound by bottleneck, including the excess of the whole run."""
     seconds: dict[str, float] = {}
     for group in times.groups:
         seconds[group.binds] = seconds.get(group.binds, 0.0) + group.bound_seconds
@@ -430,14 +431,14 @@ def _percent(value: float) -> str:
     return f"{value:.2f}%"
 
 
-# Roofline as a picture.
+# The roofline as a picture.
 
 
 DECADES = 1000.0
-"""The minimum ratio of the ends of both axes, so that roofs look like roofs."""
+"""The minimum ratio of the ends of both axes, so that slopes and flat roofs are visible."""
 
 COLORS = {"matrix": 0, "vector": 1, "special": 5, "dram": 2, "cache": 4}
-"""The color of each limit, as on the page."""
+"""Color indices of bottlenecks, as on the page."""
 
 
 def roofline_of(report: ReportLike, theme: Theme, device: Any, **options: Any) -> Picture:
@@ -446,7 +447,7 @@ def roofline_of(report: ReportLike, theme: Theme, device: Any, **options: Any) -
 
 
 def roofline(times: Times, theme: Theme) -> Picture:
-    """Return the dots, the largest first; rows are name, FLOP per byte, FLOP per second, limit, and seconds."""
+    """Return the roofline picture. Rows: name, FLOP per byte, FLOP per second, bottleneck, seconds; longest first."""
     dots = dots_of(times)[::-1]
     rows: list[tuple[Any, ...]] = [
         (dot.group.name, dot.intensity, dot.rate, dot.group.binds, dot.group.bound_seconds) for dot in dots
@@ -491,7 +492,7 @@ def _draw_roofs(axes: Any, times: Times, theme: Theme) -> None:
     (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
     engines = [roof.rate for roof in roofs if not roof.is_memory]
     y1 = max([y1, *(2.5 * rate for rate in engines)])
-    # ridges and dots are inside, with room on their right for the names of roofs
+    # all ridges and dots, with room on the right for names of roofs
     x1 = max([x1, *(RIGHT_OF_RIDGE * rate / roof.rate for roof in roofs if roof.is_memory for rate in engines)])
     x0, y0 = min(x0, x1 / DECADES), min(y0, y1 / DECADES)
     axes.set(xlim=(x0, x1), ylim=(y0, y1))
@@ -501,8 +502,8 @@ def _draw_roofs(axes: Any, times: Times, theme: Theme) -> None:
 
 
 def _name_roofs(axes: Any, times: Times, theme: Theme) -> None:
-    # Names of engines stand above the right end of their roof, those of memories along the lower part of the slope.
-    axes.figure.draw_without_rendering()  # the slopes of lines follow from the layout
+    # Names of engines are above the right end of their roof, names of memories along the lower part of the slope.
+    axes.figure.draw_without_rendering()  # the layout determines the slopes of lines
     (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
     roofs = roofs_of(times)
     highest = min(y1, max((roof.rate for roof in roofs if not roof.is_memory), default=y1))
@@ -547,17 +548,16 @@ BY_FAMILY = ("family", "n_groups", "measured", "measured%", *CALLS[3:])
 
 
 class TimeComparison(Result):
-    """Measured time beside the bound and the calibrated time.
+    """Comparison of measured time with the bound and the calibrated time.
 
     Args:
         times: the bound and the calibrated time.
-        measured: runs of the same model with measured calls; of several runs, the median of each call counts.
+        measured: runs of the same model with measured calls. For several runs, the median of each call counts.
 
     Attributes:
-        groups: the groups of calls that were measured, in order of execution.
-        unmatched: names of the calls that have no measured time, or that have another operator, other shapes
-            or other dtypes there.
-        unexpected: names of the measured calls that the timed report does not have.
+        groups: the measured groups of calls, in order of execution.
+        unmatched: names of calls without a measured time, or with another operator, shape or dtype in the measured run.
+        unexpected: names of measured calls that the timed report lacks.
 
     Raises:
         CostError: if no time was measured, or if no call has the same name.
@@ -611,21 +611,21 @@ class TimeComparison(Result):
 
     @property
     def violations(self) -> list[TimedGroup]:
-        """The groups that took less than their bound says. Each is an error of the bound or the device file."""
+        """The groups with a measured time below their bound, which is an error of the bound or of the device file."""
         return [group for group in self.groups if group.is_below_bound]
 
     @property
     def total(self) -> TimedGroup:
-        """The sum of all measured groups; its bound is the bound of the whole run if all of its calls were measured."""
+        """The sum of all measured groups. If all calls were measured, its bound is the bound of the whole run."""
         total = sum_of("total", self.groups)
         return total if self.unmatched else total._replace(bound=self.times.bound_seconds)
 
     def worst(self, n: int = 10) -> list[TimedGroup]:
-        """Return the ``n`` groups with the largest errors of the prediction, in seconds."""
+        """Return the ``n`` groups with the largest errors in seconds."""
         return sorted(self.groups, key=lambda group: -group.error)[:n]
 
     def by_family(self) -> dict[str, TimedGroup]:
-        """Return the sums by family, the longest measured first."""
+        """Return sums by family, longest measured time first."""
         members: dict[str, list[TimedGroup]] = {}
         for group in self.groups:
             members.setdefault(group.family, []).append(group)
@@ -634,7 +634,7 @@ class TimeComparison(Result):
 
     @property
     def remarks(self) -> list[str]:
-        """The lines below a table: calls below their bound, calls that do not match, and how sure the estimate is."""
+        """The lines below a table: calls below their bound, unmatched calls, and the certainty of the estimate."""
         calibrated = () if self.times.calibrated is None else self.times.calibrated.remarks
         lines = [*calibrated, *map(_violation, self.violations)]
         if self.total.is_below_bound and not self.violations:
@@ -658,15 +658,15 @@ class TimeComparison(Result):
         by: str | None = None,
         top: int = 10,
     ) -> None:
-        """Write what ``print`` shows, or one table: by family, or of the calls with the largest errors.
+        """Write the output of ``print``, or one table: by family, or of the calls with the largest errors.
 
         Args:
             ost: the stream to write to; default: standard output at the time of the call.
             mode: as for every result.
             unit: None for exact seconds; otherwise as for every result.
-            n_digits: digits after the decimal point; default: as many as ``print`` shows.
-            by: ``family`` or ``call`` for one table; default: all of the result.
-            top: number of calls.
+            n_digits: digits after the decimal point; default: as in ``print``.
+            by: ``family`` or ``call`` for one table; default: the whole result.
+            top: the number of calls.
 
         Raises:
             ValueError: if an argument is invalid.
@@ -719,21 +719,21 @@ def _violation(group: TimedGroup) -> str:
 
 
 CallKey = tuple[str, tuple[Any, ...]]
-"""The key to match groups of both reports: the name of a call, its operator, and shapes and dtypes of its outputs."""
+"""The key that matches calls of two reports: name, and operator with shapes and dtypes of outputs."""
 
 
 class TimedGroup(NamedTuple):
-    """A group of calls that was measured.
+    """A measured group of calls, or a sum of such groups.
 
     Attributes:
-        name: name of its main call.
-        type: type of its main call.
-        family: the kind of kernel, as calibrations name it.
-        module: path of the module of its main call.
-        measured: measured seconds of its calls.
-        predicted: calibrated seconds; None if the device was never calibrated.
-        bound: the minimum seconds; None if the device file lacks all figures that the calls need.
-        n_groups: the number of groups of which this is the sum.
+        name: the name of its main call.
+        type: the type of its main call.
+        family: its family in calibrations.
+        module: the module path of its main call.
+        measured: the measured seconds of its calls.
+        predicted: the calibrated seconds; None if the device is not calibrated.
+        bound: the minimum seconds; None if the device file lacks all rates that the calls need.
+        n_groups: the number of groups in the sum.
     """
 
     name: str
@@ -747,22 +747,22 @@ class TimedGroup(NamedTuple):
 
     @property
     def is_below_bound(self) -> bool:
-        """Whether it took less than the bound says: then the bound, the device or the clock is wrong."""
+        """Whether the measured time is below the bound: then the bound, the device file or the clock is wrong."""
         return self.measured < (self.bound or 0.0)
 
     @property
     def error(self) -> float:
-        """The error of the prediction in seconds; without one, the seconds above the bound."""
+        """The error of the prediction in seconds; without a prediction, the seconds above the bound."""
         return abs(((self.bound or 0.0) if self.predicted is None else self.predicted) - self.measured)
 
 
 def key_of(call: Call) -> CallKey:
-    """Return the key of a call in another report."""
+    """Return the key that matches a call in another report."""
     return call.name, (call.layer.op, *((tensor.shape, tensor.dtype) for tensor in call.layer.outputs))
 
 
 def seconds_by_call(measured: Iterable[Trace]) -> dict[CallKey, float]:
-    """Return the median of the measured seconds of every call."""
+    """Return the median measured seconds of every call."""
     found: dict[CallKey, list[float]] = {}
     for trace in measured:
         for record in trace:
@@ -772,17 +772,17 @@ def seconds_by_call(measured: Iterable[Trace]) -> dict[CallKey, float]:
 
 
 def timed_group(group: GroupTime, measured: float) -> TimedGroup:
-    """Return a group with the measured seconds of its calls."""
+    """Return a group with its measured seconds."""
     main = group.main
     cost = next(record.cost for record in group.records if record.call is main)
-    assert cost is not None  # a group has calls with a cost only
-    family = site_of(main, cost).family
+    assert cost is not None  # all calls of a group have a cost
+    family = signature_of(main, cost).family
     bound = group.bound_seconds if group.is_bounded else None
     return TimedGroup(group.name, main.type, family, main.module, measured, group.seconds, bound)
 
 
 def sum_of(name: str, groups: Iterable[TimedGroup]) -> TimedGroup:
-    """Return the sum of groups under a name; without a prediction if one of them has none."""
+    """Return the sum of groups under a name; it has no prediction if any group has none."""
     groups = list(groups)
     predicted = [group.predicted for group in groups if group.predicted is not None]
     bounds = [group.bound for group in groups if group.bound is not None]

@@ -1,7 +1,7 @@
 """The report of the time of a run on a device: bounds and calibrated times per group, type and run.
 
-Below the report: its rows, the table of several devices, the section of pages, remarks, quantities, the roofline as a
-file of its own, and the writer of device files.
+Then follow its rows, the table of several devices, the section of pages, remarks, the roofline as an SVG file, and the
+writer of device files.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ from costcore.text.output import Column, Target, save
 from costcore.trace.trace import Trace
 
 MOST_TYPES = 5
-"""The number of types in ``print`` and notebooks; a row sums the others."""
+"""The maximum number of types in ``print`` and notebooks; a last row sums the others."""
 
 
 class TimeReport(Result, Times):
     """The time of a run on a device: a lower bound for every group of calls.
 
-    A bound says that no program with these groups takes less, whatever its kernels are. Usual programs take several
-    times as long: see the documentation page "How long will it take". Groups run one after the other.
+    No program with these groups is faster than the bound, whatever its kernels are. Real programs take several times as
+    long: see the documentation page "How long will it take". Groups run one after the other.
 
     Attributes:
-        make_report: makes the report of a trace, whose page :meth:`to_html` writes.
+        make_report: returns the report of a trace, whose page :meth:`to_html` writes.
     """
 
     make_report: Callable[[Trace], Any]
 
     @property
     def remarks(self) -> list[str]:
-        """The lines below a table: meaning of the figures, unknown rates of the device, and uncounted calls."""
+        """The lines below a table: the meaning of the figures, unknown rates of the device, and uncounted calls."""
         return time_remarks(self)
 
     def _picture(self, theme: Theme) -> Picture:
@@ -83,7 +83,7 @@ class TimeReport(Result, Times):
         return Content(title, figures, [shown, groups.part([])], self.remarks, model=self.trace.run.model)
 
     def by_type(self) -> dict[str, dict[str, Any]]:
-        """Return sums over groups by the type of their main call, and an entry ``total``."""
+        """Return sums of groups by the type of their main call, and an entry ``total``."""
         return {entry["type"]: entry for entry in (*summary(self), total_of(self))}
 
     def layers(self) -> list[dict[str, Any]]:
@@ -126,7 +126,7 @@ class TimeReport(Result, Times):
         return Table("Time", columns, rows, total=total_of(self), remarks=self.remarks, dropped_first=dropped)
 
     def compare(self, *measured: ReportLike) -> TimeComparison:
-        """Return the measured time of runs of the same model beside the bound and the calibrated time.
+        """Compare measured times of the same model with the bound and the calibrated time.
 
         ::
 
@@ -134,11 +134,11 @@ class TimeReport(Result, Times):
                 net(x)
             estimate(net, x).time("mine.toml").compare(hook.report).show()
 
-        Calls are matched by their name. Of several runs, the median of each call counts. A call that took less than its
-        bound is an error of the bound or of the device file; they are :attr:`TimeComparison.violations`.
+        Calls are matched by name. For several runs, the median of each call counts. A call below its bound shows an
+        error of the bound or of the device file; :attr:`TimeComparison.violations` lists such calls.
 
         Args:
-            measured: reports of runs whose time was measured on this device.
+            measured: reports of runs measured on this device.
 
         Raises:
             CostError: if no time was measured, or if no call matches.
@@ -175,7 +175,7 @@ class TimeReport(Result, Times):
     def to_html(self, target: Target = None, title: str = "", made: str = "") -> str:
         """Return the page of the report with a roofline of the run, and write it to ``target`` if given.
 
-        The costs on the page are at ``dtype``. A multiply-add counts as two FLOPs, as in the peaks of devices.
+        The costs on the page are those at ``dtype``. A multiply-add counts as two FLOPs, as in the peaks of devices.
 
         Args:
             target: a path, which is replaced atomically, or a stream.
@@ -210,10 +210,10 @@ def time_of(report: ReportLike, device: str | PathLike[str] | Device, **options:
 
 
 WHOLE_RUN = "whole run"
-"""The row for the time of the whole run beyond its groups: reads of weights and inputs from memory."""
+"""The row for the time of the whole run beyond the sum of its groups: reads of weights and inputs from memory."""
 
 UNKNOWN = "unknown"
-"""The limit of groups without a bound: the device file lacks all figures that they need."""
+"""The bottleneck of groups without a bound: the device file lacks all rates that they need."""
 
 _SHARED = (
     *preset("mread", "mwrite", "mrw", "flops").values(),
@@ -281,13 +281,13 @@ class TimeSummaryColumns(TimeColumns):
 
 
 def entries(report: Times) -> list[dict[str, Any]]:
-    """Return the entry of every group, and one for the time of the whole run beyond the sum of its groups."""
+    """Return one entry per group, and one for the time of the whole run beyond the sum of its groups."""
     once = report.trace.run.fma_1flop
     return _with_shares([*(_entry(group, once) for group in report.groups), *_whole_run_entry(report)], report)
 
 
 def summary(report: Times) -> list[dict[str, Any]]:
-    """Return sums of the groups by the type of their main call, in order of first call, and of the whole run."""
+    """Return sums of groups by the type of their main call, in order of first call, and the whole-run entry."""
     by_type: dict[str, list[GroupTime]] = {}
     for group in report.groups:
         by_type.setdefault(group.main.type, []).append(group)
@@ -324,19 +324,19 @@ def _whole_run_entry(report: Times) -> list[dict[str, Any]]:
 def sorted_and_limited(
     rows: Sequence[Mapping[str, Any]], sort: Column | None, top: int | None
 ) -> list[Mapping[str, Any]]:
-    """Return the rows, sorted and limited; a last row ``others`` has the amounts of the rows beyond the limit."""
+    """Sort the rows and keep ``top`` of them; a last row ``others`` sums the rest."""
     return [*limited(rows if sort is None else in_order(rows, sort, lambda row: row), top, others_of)]
 
 
 def others_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the row that stands for several rows: the sums of their amounts."""
+    """Return the row ``others``, with the sums of several rows."""
     values = {key: [row.get(key, "") for row in rows] for key in rows[0]}
     amounts = {key: _sum(each) for key, each in values.items() if not any(isinstance(value, str) for value in each)}
     return {"name": "others", "names": "others", "type": "others", **amounts}
 
 
 def _sum(values: Sequence[Any]) -> Any:
-    # Unknown values make a sum of 0 unknown.
+    # None if the sum is 0 only because values are unknown.
     total = sum(value for value in values if value is not None)
     return total or (None if None in values else total)
 
@@ -378,7 +378,7 @@ def _sums(groups: Sequence[GroupTime], fma_1flop: bool) -> dict[str, Any]:
 
 
 def seconds_by(groups: Iterable[GroupTime]) -> dict[str, float]:
-    """Return the seconds of the bounds by limit."""
+    """Return the seconds of the bounds by bottleneck."""
     by: dict[str, float] = {}
     for group in groups:
         by[group.binds] = by.get(group.binds, 0.0) + group.bound_seconds
@@ -386,7 +386,7 @@ def seconds_by(groups: Iterable[GroupTime]) -> dict[str, float]:
 
 
 def shares_of(seconds: Mapping[str, float]) -> str:
-    """Return the limits of the time, with shares if there are several: ``dram 80%, matrix 20%``."""
+    """Return the bottlenecks as text, with shares if there are several: ``dram 80%, matrix 20%``."""
     total = fsum(seconds.values())
     parts = sorted(((part / total, name) for name, part in seconds.items() if part > 0), reverse=True)
     shown = [(name, f"{share:.0%}") for share, name in parts if share >= 0.005]
@@ -417,11 +417,11 @@ BINDS = Column("binds", "Bound by")
 CHECKED = Column("checked", "Sources")
 
 MOST_RATIO = 1000
-"""The maximum ratio of times that are legible in one unit."""
+"""The maximum ratio of times that are shown in one unit."""
 
 
 def device_rows(times: Sequence[TimeReport]) -> list[dict[str, Any]]:
-    """Return one entry per device in the given order; ``ratio`` is the bound as a multiple of the smallest above 0."""
+    """Return one entry per device in the given order; ``ratio`` is its bound over the smallest bound above 0."""
     least = min((time.bound_seconds for time in times if time.bound_seconds), default=0.0)
     return [
         {
@@ -443,7 +443,7 @@ def show_devices(
 ) -> None:
     """Write a table with one row per device; arguments as for :meth:`TimeReport.show_report`.
 
-    Times that are more than :data:`MOST_RATIO` apart have units of their own.
+    If times are more than a factor of :data:`MOST_RATIO` apart, each has its own unit.
 
     Args:
         times: the times of one run on different devices.
@@ -510,7 +510,7 @@ def _table(times: Times) -> str:
     return table(types.top(MOST_ROWS))
 
 
-# Remarks: what the figures mean, and what is unknown.
+# Remarks: the meaning of the figures, and unknown rates.
 
 
 MEANING = (
@@ -519,7 +519,7 @@ MEANING = (
 )
 
 SHORT_KERNEL = 1e-6
-"""Well below the time of a launch (s): 3.4 to 15 us, median 4.9, in ``docs/bert_h100.trace.json.gz``."""
+"""Seconds; well below a kernel launch, which takes 3.4 to 15 us, median 4.9, in ``docs/bert_h100.trace.json.gz``."""
 
 FUSIONS = {"none": "one kernel per call", "pointwise": "pointwise fusion", "compiler": "the fusion of a compiler"}
 
@@ -540,7 +540,7 @@ def time_remarks(report: Times) -> list[str]:
 
 
 def float32_products(report: Times) -> list[str]:
-    """Return a line on which products of float32 are timed in TF32, on a device that has it."""
+    """Return a line on the float32 products that are timed in TF32, if the device has TF32."""
     if TF32 not in report.device.peak.get("matrix", {}):
         return []
     found: dict[bool, dict[str, None]] = {}
@@ -561,7 +561,7 @@ def float32_products(report: Times) -> list[str]:
 
 
 def meaning(report: Times) -> list[str]:
-    """Return the definition of a bound, and why the bound of the whole run can be larger than the sum of its parts."""
+    """Return the definition of the bound, and why the bound of the whole run may exceed the sum of its groups."""
     lines = [MEANING.format(fusion=FUSIONS[report.fusion], device=report.device.name)]
     if report.bound_kind == OBSERVED:
         name = report.device.name
@@ -585,7 +585,7 @@ def _short_kernels(report: Times) -> list[str]:
 
 
 def communication_lines(report: Times) -> list[str]:
-    """Return a line for the time of communication, and one for each group of processes; none without collectives."""
+    """Return a line for the total communication time, and one per process group; empty without collectives."""
     if not report.communications:
         return []
     seconds = report.communication_seconds
@@ -602,7 +602,7 @@ def communication_lines(report: Times) -> list[str]:
 
 
 def unknown_rates(report: Times) -> list[str]:
-    """Return a line for the needs of the run without a known rate of the device, which therefore do not bind."""
+    """Return a line that lists rates which the run needs and the device file lacks, so they do not limit."""
     device, dtypes = report.device, report.missing - {MEMORY}
     lines = []
     if dtypes and device.integers:
@@ -622,11 +622,11 @@ def _words(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-# The roofline of a timed run as a picture of its own, for documents; it follows the light or dark mode of its page.
+# The roofline as an SVG file for documents; it follows the light or dark mode of the page.
 
 
 WIDTH, HEIGHT, LINE = 900, 400, 20
-"""Size of the plot and height of a line of the legend above it, in pixels."""
+"""The size of the plot and the height of a legend line, in pixels."""
 
 FILLS = {
     "matrix": ("#0072b2", "#3a9bd9"),
@@ -635,14 +635,14 @@ FILLS = {
     "dram": ("#009e73", "#1fb88c"),
     "cache": ("#56b4e9", "#8fd0f5"),
 }
-"""The colors of the limits, in light and dark mode."""
+"""The colors of bottlenecks in light and dark mode."""
 
 PAGE = (("#ffffff", "#1b2129", "#596473", "#dfe3e9"), ("#1a1e25", "#e4e8ee", "#9aa5b4", "#2d333d"))
 """The colors of background, text, labels and grid, in light and dark mode."""
 
 
 def roofline_svg(times: Times) -> str:
-    """Return the picture.
+    """Return the roofline as an SVG file.
 
     Raises:
         CostError: if no group of the run has operations and bytes.
@@ -679,7 +679,7 @@ def _mode(i: int) -> str:
     return f".page{{fill:{page}}}{rest}{fills}"
 
 
-# TOML writer: the standard library only reads.
+# TOML writer; the standard library only has a reader.
 
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -688,7 +688,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 def toml_text(content: Mapping[str, Any]) -> str:
     """Return a table as TOML text.
 
-    Values may be texts, bools, finite numbers, lists of values, mappings, and lists of mappings; None is left out.
+    Values may be strings, bools, finite numbers, lists of values, mappings, and lists of mappings. None is omitted.
     """
     return "\n".join(_lines(content, ())) + "\n"
 

@@ -1,7 +1,8 @@
 """The times of a run on a device, as data.
 
-:class:`Times` has the bounds of groups and of the run, at any dtype, and calibrated times if the device file has a
-calibration. :func:`times_of` checks the options of ``report.time``.
+:class:`Times` has the bounds of groups and of the run at a dtype, and calibrated times if the device file has a
+calibration. :func:`times_of` checks the options of ``report.time``. The module also changes the dtype of a run, and
+calibrates a device from profiler traces.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from costcore.analyses.timing.calibrated import (
     float_dtypes,
     plus_minus,
 )
-from costcore.analyses.timing.calibration import Calibration, Curves, OpSignature, Point, errors_of_runs, site_of
+from costcore.analyses.timing.calibration import Calibration, Curves, OpSignature, Point, errors_of_runs, signature_of
 from costcore.counting import Pricer, symbols_in
 from costcore.errors import CostError, subs_call, unknown
 from costcore.ir import BITS, Cost, Layer, Tensor, frozen
@@ -65,7 +66,7 @@ class Times:
     """The times of a run on a device; :class:`costcore.analyses.timing.time_report.TimeReport` adds tables and files.
 
     Args:
-        trace: the captured run, with numbers for all sizes.
+        trace: the captured run without symbolic sizes.
         device: the device.
         fusion: the level of fusion.
         tf32: the operators whose float32 products may be rounded to TF32.
@@ -76,11 +77,11 @@ class Times:
 
     Attributes:
         trace: the run that is timed, at ``dtype``.
-        groups: the groups of calls with the bound of each, in order of execution.
-        missing: figures that groups need and the device file lacks; see :attr:`GroupTime.missing`.
-        calibrated: the certainty of the calibrated time; None if the device was never calibrated.
-        communications: bytes and seconds of the collectives of each group of processes. They are not part of the bound,
-            because a program may compute meanwhile.
+        groups: the groups of calls with their bounds, in order of execution.
+        missing: rates that groups need and the device file lacks; see :attr:`GroupTime.missing`.
+        calibrated: the certainty of the calibrated time; None if the device is not calibrated.
+        communications: bytes and seconds of the collectives of each process group. They are not part of the bound,
+            because a program may compute at the same time.
     """
 
     trace: Trace
@@ -118,7 +119,7 @@ class Times:
     def whole_run(self) -> Bound:
         """The bound from reading weights and inputs from memory once.
 
-        A single group may find its weights in a cache; not all groups of a run can.
+        The weights of a single group may be in a cache, but not those of all groups.
         """
         return bound_of(Work(), bytes_from_outside(self._values), 0, self.device)
 
@@ -128,22 +129,22 @@ class Times:
 
     @cached_property
     def least_seconds(self) -> float:
-        """The minimum time of the run as far as rates are known, with the reads of values too large for the caches.
+        """The minimum time of the run by all known rates, including repeated reads of values that caches cannot hold.
 
-        See :mod:`costcore.analyses.timing.bound`. 0 if no rate of the device is known.
+        See :mod:`costcore.analyses.timing.bound`. It is 0 if no rate of the device is known.
         """
         by_residency = least_seconds(self.trace, self._values, self.groups, self.fusion, self.device)
         return max(self._group_seconds, self.whole_run.seconds, by_residency)
 
     @property
     def beyond_groups(self) -> float:
-        """Seconds by which the bound of the whole run exceeds the bounds of its groups; at least 0."""
+        """The seconds by which the bound of the whole run exceeds the sum of its groups; at least 0."""
         return self.least_seconds - self._group_seconds
 
     @property
     def beyond_binds(self) -> str:
-        """The memory behind :attr:`beyond_groups`: it supplies weights, inputs and values evicted from caches."""
-        return self.whole_run.binds or "dram"  # a run without inputs reads values again all the same
+        """The bottleneck of :attr:`beyond_groups`: the memory that supplies weights, inputs and evicted values."""
+        return self.whole_run.binds or "dram"  # without inputs, evicted values are still read again
 
     def __repr__(self) -> str:
         seconds = "" if self.seconds is None else f", calibrated {self.seconds:.4g} s {plus_minus(self.error)}"
@@ -155,16 +156,16 @@ class Times:
     def bound_seconds(self) -> float | None:
         """The minimum time of the run: the sum of the bounds of all groups, or the bound of the whole run if larger.
 
-        None if the device file has no rate that limits the run: a time of 0 would be wrong.
+        None if the device file has no rate that limits the run; 0 would be wrong.
         """
         if self.least_seconds or not (self.missing or self.device.unbounded):
             return self.least_seconds
         return None if self.missing or any(group.read + group.written for group in self.groups) else 0.0
 
     def limit(self, group: GroupTime) -> float | None:
-        """Return the bound of a group, or the time in which main memory moves all of its bytes if that is longer.
+        """Return the bound of a group or, if longer, the time to move all its bytes from and to main memory.
 
-        A cache may hold some of them, so a group can be faster. None if the bound is unknown.
+        The group can be faster if a cache holds some of its bytes. None if the bound is unknown.
         """
         if not group.is_bounded:
             return None
@@ -174,29 +175,29 @@ class Times:
 
     @property
     def communication_seconds(self) -> float | None:
-        """Seconds of collectives without overlap: 0 without any, None if the link of a group is unknown."""
+        """The seconds of collectives without overlap; 0 without collectives, None if the link of a group is unknown."""
         times = [each.seconds for each in self.communications if each.seconds is not None]
         return fsum(times) if len(times) == len(self.communications) else None
 
     @cached_property
     def seconds(self) -> float | None:
-        """The calibrated time of the run; None if the device was never calibrated."""
+        """The calibrated time of the run; None if the device is not calibrated."""
         times = [group.seconds for group in self.groups if group.seconds is not None]
         return fsum(times) if self.groups and len(times) == len(self.groups) else None
 
     @property
     def error(self) -> float | None:
-        """The relative error of the calibrated time, 0.1 for ± 10 %; None if it is unknown or more than 100 %.
+        """The relative error of the calibrated time, 0.1 for ± 10 %; None if it is unknown or above 100 %.
 
-        It grows with the distance of calls from the measured calls of the sweep; ``calibrated.remarks`` names them.
+        It grows with the distance of calls from measured calls; ``calibrated.remarks`` names calls that are far.
         """
         return None if self.calibrated is None else self.calibrated.error
 
     @property
     def status(self) -> str:
-        """``complete``, ``assumed`` or ``partial``, as the status of the report: a call without a cost has no time.
+        """``complete``, ``assumed`` or ``partial``, like the report, because calls without a cost have no time.
 
-        It is also ``partial`` if the device file does not state all that the run needs, unless it is calibrated.
+        It is also ``partial`` if the device file lacks rates that the run needs, unless it is calibrated.
         """
         is_unknown = self.missing or self.bound_seconds is None
         return "partial" if is_unknown and self.seconds is None else self.trace.status
@@ -250,7 +251,7 @@ def times_of(
 
 
 def _check_numbers(trace: Trace) -> None:
-    # Equal layers are checked once.
+    # Check equal layers only once.
     distinct = {(id(call.layer), id(cost), call.times): record for record in trace for call, cost, *_ in (record,)}
     if symbols := sorted(str(symbol) for symbol in symbols_in(Trace(tuple(distinct.values()), trace.run))):
         raise CostError(f"time needs numbers for the symbolic sizes. Substitute them first: {subs_call(symbols)}")
@@ -265,7 +266,7 @@ def _part_of(device: Device, cores: int) -> Device:
 
 
 def _tf32(trace: Trace, tf32: Collection[str] | None) -> tuple[str, ...]:
-    # Default: what the profile shows, or what all frameworks of the run allow.
+    # Default: the operators in the profile, or those for which all frameworks of the run allow TF32.
     if tf32 is None and trace.run.profile is not None and trace.run.profile.tf32:
         return TF32_OPERATORS
     if tf32 is None:
@@ -282,10 +283,10 @@ def _tf32(trace: Trace, tf32: Collection[str] | None) -> tuple[str, ...]:
 
 
 FLOATING = ("float16", "bfloat16", "float32", "float64")
-"""The dtypes of weights and activations to replace; packed and quantized ones stay."""
+"""The dtypes that are replaced; packed and quantized tensors keep their dtype."""
 
 DTYPES = (*FLOATING, *(name for name in BITS if name.startswith("float8_")), "int8")
-"""The dtypes to time a run at."""
+"""The dtypes at which a run can be timed."""
 
 
 def check_dtype(dtype: object) -> None:
@@ -293,7 +294,7 @@ def check_dtype(dtype: object) -> None:
 
     Raises:
         TypeError: if it is not a string.
-        ValueError: if it is another dtype than :data:`DTYPES`.
+        ValueError: if it is not in :data:`DTYPES`.
     """
     if not isinstance(dtype, str):
         raise TypeError(f"dtype must be a string such as 'bfloat16' (got {dtype!r})")
@@ -302,17 +303,17 @@ def check_dtype(dtype: object) -> None:
 
 
 def retyped(trace: Trace, dtype: str) -> Trace:
-    """Return the trace with weights and activations of this dtype; integers, masks and quantized tensors stay.
+    """Return the trace with weights and activations in another dtype; integers, masks and quantized tensors stay.
 
-    Operations do not change. The calculator recomputes the bytes if it reproduces those of the old layer; otherwise
-    bytes scale with the sizes of all operands.
+    Operations do not change. The calculator recomputes the bytes if it reproduces the bytes of the old layer; otherwise
+    they scale with the bytes of all operands.
     """
     change = _Retyper(trace, dtype)
     return Trace(tuple(map(change, trace)), trace.run)
 
 
 class _Retyper:
-    # Equal layers are changed once.
+    # Caches equal layers.
 
     def __init__(self, trace: Trace, dtype: str) -> None:
         self._dtype = dtype
@@ -325,7 +326,7 @@ class _Retyper:
         if key not in self._done:
             self._done[key] = (layer, cost, *self._change(record.call, cost))
         new_layer, new_cost = self._done[key][2:]
-        call = tuple.__new__(Call, (new_layer, *record.call[1:]))  # _replace takes as long as all the rest
+        call = tuple.__new__(Call, (new_layer, *record.call[1:]))  # _replace would double the total time
         return tuple.__new__(CallCost, (call, new_cost, *record[2:]))
 
     def _change(self, call: Call, cost: Cost | None) -> tuple[Layer, Cost | None]:
@@ -340,7 +341,7 @@ class _Retyper:
 
 
 def layer_at(layer: Layer, dtype: str) -> Layer:
-    """Return the layer with its floating-point tensors in this dtype; the same object if no tensor changes."""
+    """Return the layer with floating-point tensors in another dtype; the same object if nothing changes."""
     inputs = {name: _tensor_at(tensor, dtype) for name, tensor in layer.inputs.items()}
     outputs = tuple(_tensor_at(tensor, dtype) for tensor in layer.outputs)
     return layer if inputs == layer.inputs and outputs == layer.outputs else replace_tensors(layer, inputs, outputs)
@@ -365,7 +366,7 @@ def _ratio(new: object, old: object) -> float:
     return new / old  # type: ignore[operator, no-any-return]
 
 
-# Calibrate a device from profiler traces of runs on it.
+# Calibration of a device from profiler traces.
 
 
 FEWEST = 8
@@ -383,12 +384,12 @@ ROUNDED = "products of float32 that were rounded to TF32"
 
 
 class FromTraces(NamedTuple):
-    """A calibration from runs.
+    """A calibration from traces.
 
     Attributes:
-        calibration: the points with their errors, each found from the points of the other runs.
-        conditions: what was measured.
-        left_out: how many calls were left out, by the reason.
+        calibration: the points, and errors by cross-validation between runs.
+        conditions: the conditions of the runs.
+        left_out: the number of excluded calls by reason.
     """
 
     calibration: Calibration
@@ -399,16 +400,16 @@ class FromTraces(NamedTuple):
 def calibration_of(traces: Sequence[Trace], names: Sequence[str], device: Device) -> FromTraces:
     """Return the calibration of a device from runs on it.
 
-    A point is the median of the calls of a run with equal sizes. Calls faster than their bound are rejected: the trace
-    states a wrong device, dtype or time for them.
+    A point is the median of calls of a run with equal sizes. Calls faster than their bound are rejected, because the
+    trace has a wrong device, dtype or time for them.
 
     Args:
-        traces: the runs, with what the profiler measured on the device.
+        traces: the runs, with times measured by the profiler on the device.
         names: the names of the runs, for the conditions.
-        device: the device, to compare with its bounds.
+        device: the device, whose bounds are checked.
 
     Raises:
-        CostError: if a run has no times of a device, or if there are too few points.
+        CostError: if a run has no device times, or if there are too few points.
     """
     seconds: dict[tuple[int, OpSignature], list[float]] = {}
     left_out: Counter[str] = Counter()
@@ -418,7 +419,7 @@ def calibration_of(traces: Sequence[Trace], names: Sequence[str], device: Device
             raise CostError(f"{name} has no times of kernels. Record with the activity of the GPU.")
         for group in times_of(Times, trace, device).groups:
             _add_point(seconds, left_out, source, group, profile, _position(trace))
-    points = [Point(site, median(each)) for (_, site), each in seconds.items()]
+    points = [Point(signature, median(each)) for (_, signature), each in seconds.items()]
     if len(points) < FEWEST:
         raise CostError(f"the traces have {len(points)} different calls with kernels (at least {FEWEST})")
     sources = [source for source, _ in seconds]
@@ -442,24 +443,24 @@ def _add_point(
     call, cost = group.main, group.records[0].cost
     time = profile.calls.get(positions[call.name])
     assert cost is not None  # groups have a cost
-    site = site_of(call, cost)
-    reason = SENT if cost.mcomm else _refused(site, time, group, profile)
-    if reason == "" and time is not None and site.kind != "free":
+    signature = signature_of(call, cost)
+    reason = SENT if cost.mcomm else _refused(signature, time, group, profile)
+    if reason == "" and time is not None and signature.kind != "free":
         dtypes = float_dtypes(group)
         dtype = dtype_of(call.layer, dtypes) if dtypes else ""
-        seconds.setdefault((source, site._replace(dtype=dtype)), []).append(time.device / 1e9 / group.times)
-    elif reason and site.kind != "free":
+        seconds.setdefault((source, signature._replace(dtype=dtype)), []).append(time.device / 1e9 / group.times)
+    elif reason and signature.kind != "free":
         left_out[reason] += 1
 
 
-def _refused(site: OpSignature, time: CallTime | None, group: GroupTime, profile: Profile) -> str:
+def _refused(signature: OpSignature, time: CallTime | None, group: GroupTime, profile: Profile) -> str:
     if time is None or not time.device:
         return WITHOUT_KERNEL
     if 2 * time.aside > time.device:
         return COPIED
     if time.device / 1e9 < group.bound_seconds:
         return BELOW
-    if profile.tf32 and site.kind == "product" and "float32" in float_dtypes(group):
+    if profile.tf32 and signature.kind == "product" and "float32" in float_dtypes(group):
         return ROUNDED
     return ""
 
@@ -471,7 +472,7 @@ def _conditions(
     seconds: Mapping[tuple[int, OpSignature], Sequence[float]],
     calibration: Calibration,
 ) -> Conditions:
-    # Noise: how much equal calls of a run differ from their median.
+    # Noise: the deviation of equal calls of a run from their median.
     spread = [abs(x / median(each) - 1) for each in seconds.values() if len(each) > 2 for x in each]
     profiles = [trace.run.profile for trace in traces]
     where = next((profile.device for profile in profiles if profile is not None and profile.device), device.name)

@@ -1,6 +1,6 @@
 """A report as one self-contained HTML page for offline use: totals, charts, and a table of modules and calls.
 
-The page's script reads one JSON object. Sections that need no script are made here, and those of analyses by them.
+The script of the page reads one JSON object. This module renders the sections without a script; analyses render theirs.
 """
 
 from __future__ import annotations
@@ -61,26 +61,26 @@ SCRIPTS = (
     "table.js",
     "page.js",
 )
-"""The files of the page's script, in order of dependence."""
+"""The files of the script, each after the files that it needs."""
 
 
 def to_html(
     report: ReportData, title: str = "", time: str = "", columns: Sequence[str | Quantity] = (), made: str = ""
 ) -> str:
-    """Return the report as an HTML page, the same text for equal reports. The page loads nothing from outside.
+    """Return the report as an HTML page that loads nothing from outside. Equal reports give equal pages.
 
-    Names chosen by models are not trusted. They appear as text, never as markup, with unprintable characters and
-    bidirectional marks escaped, and the page's content security policy allows no script except its own.
+    Names from models are not trusted. They are inserted as text, never as markup, with unprintable characters and
+    bidirectional marks escaped. The content security policy of the page allows no script but its own.
 
     Args:
         report: the report.
         title: heading of the page; default: the type of the model.
-        time: the section of a timed run; default: none.
+        time: the HTML of the time section; default: no section.
         columns: further quantities in the table and, if they add up, in the charts.
-        made: the command that wrote the page, and the date; default: neither, so that equal reports have equal pages.
+        made: the command that wrote the page, and the date; default: none, so that equal reports give equal pages.
 
     Raises:
-        CostError: if the style or the script of an analysis cannot be part of a page.
+        CostError: if the style or script of an analysis contains a closing tag of its element.
     """
     tree = report.tree()
     data = page_data(report, tree, columns)
@@ -116,11 +116,11 @@ def file_text(name: str) -> str:
     return files(__name__).joinpath(name).read_text(encoding="utf-8")
 
 
-# Data of the page. Exact numbers are decimal strings: numbers in JavaScript are exact only to 2**53.
+# Data of the page. Exact numbers are decimal strings, because JavaScript numbers are only exact to 2**53.
 
 
 METRICS = ("flops", "macs", "mrw", "n_own")
-"""The metrics of the charts. ``n_own`` counts parameters that no earlier call reads, so it is additive."""
+"""The metrics of the charts. ``n_own`` counts only parameters that no earlier call reads, so that sums are correct."""
 
 NODE_AMOUNTS = (*SUMS, "n_params", "n_trainable", "n_frozen", "n_shared", "n_buffers", "activations")
 """The exact numbers of a module."""
@@ -129,26 +129,26 @@ NODE = (
     *("depth", "name", "path", "type", "same_as", "shape", "n_layers", "n_unknown", "n_params", "n_trainable"),
     *("n_frozen", "n_shared", "n_buffers", "activations", *SUMS, "n_own", "intensity", "seconds"),
 )
-"""The columns of the modules; sums include everything inside the module, see :meth:`costcore.Report.tree`."""
+"""The columns of modules. Sums include all calls inside the module; see :meth:`costcore.Report.tree`."""
 
 LAYER = (
     *("type", "op", "native", "phase", "dtype", "inputs", "outputs", "settings", "operations", "n_params"),
     *(*SUMS, "intensity", "reason"),
 )
-"""The columns of the distinct layers, referred to by calls; the costs of an uncounted layer are None."""
+"""The columns of the distinct layers, to which calls refer; costs of an uncounted layer are None."""
 
 CALL = ("name", "node", "layer", "n_own", "times", "seconds", "where")
-"""The columns of the calls; ``node``, ``layer`` and ``where`` are indices of a module, a layer and a line of code."""
+"""The columns of calls; ``node``, ``layer`` and ``where`` are indices of a module, a layer and a source line."""
 
 OPERATOR = ("op", "n_layers", *METRICS)
-"""The columns of the operators; sums over all calls."""
+"""The columns of operators, with sums over all calls."""
 
 
 class _ExactText:
     """Converts amounts to text: integers to decimal digits, symbolic expressions to formulas.
 
     Attributes:
-        ranks: for each symbolic expression converted so far, the number by which the page sorts and draws it.
+        ranks: for each converted symbolic expression, the number by which the page sorts and draws it.
     """
 
     def __init__(self) -> None:
@@ -164,11 +164,11 @@ class _ExactText:
 
 
 def page_data(report: ReportData, tree: dict[str, Any], columns: Sequence[str | Quantity] = ()) -> dict[str, Any]:
-    """Return everything that the page's script reads, in JSON types; tables are column names and rows.
+    """Return the data of the script in JSON types; tables are column names and rows.
 
     Args:
         report: the report.
-        tree: its modules, to which the further quantities are added.
+        tree: its modules; the further quantities are added to them.
         columns: further quantities.
     """
     trace, ledger, exact = report.trace, report.ledger, _ExactText()
@@ -219,7 +219,7 @@ def _memory(report: ReportData) -> dict[str, Any] | None:
 
 
 def new_parameters(trace: Trace) -> list[Dim]:
-    """Return for each call the elements of the learned parameters that no earlier counted call reads."""
+    """Return, for each call, the number of learned parameters that no earlier counted call reads."""
     seen: set[int] = set()
     amounts = []
     for record in trace:
@@ -232,8 +232,9 @@ def new_parameters(trace: Trace) -> list[Dim]:
 def flow_of(trace: Trace) -> dict[str, Any] | None:
     """Return the edges of the forward pass for the graph; None if no call reads a result of another.
 
-    ``sources`` has a list per call: the index of the call that makes a value, or index and output if it is not the
-    first output, or -1, -2, … for the inputs. ``inputs`` has their shapes, and ``returned`` the outputs of the model.
+    ``sources`` has a list per call with the origin of each operand: the index of the call that produced it (with the
+    number of the output if it is not the first), or -1, -2, … for model inputs. ``inputs`` has the shapes of model
+    inputs, and ``returned`` the model outputs.
     """
     made: dict[int, int | list[int]] = {}
     inputs: list[str] = []
@@ -308,7 +309,7 @@ def _node_row(depth: int, node: Mapping[str, Any], n_own: Dim, exact: _ExactText
 
 
 class _DistinctLayers:
-    # The distinct layers, to which calls refer by index.
+    # Calls refer to distinct layers by index.
 
     def __init__(self, ledger: Ledger, exact: _ExactText) -> None:
         self.rows: dict[tuple[Any, ...], int] = {}
@@ -317,7 +318,7 @@ class _DistinctLayers:
         self._known: dict[tuple[Any, ...], int] = {}
 
     def index(self, record: CallCost) -> int:
-        """Return the index of the layer of a call, which is added unless there is an equal one."""
+        """Return the index of the layer of a call; a new layer is added."""
         call = record.call
         key = id(call.layer), id(record.cost), call.times, call.type, call.phase, call.native, record.reason
         if key not in self._known:
@@ -348,7 +349,7 @@ class _DistinctLayers:
 
 
 class _Sites:
-    # Lines of the user's code, to which calls refer by index.
+    # Calls refer to lines of the user's code by index.
 
     def __init__(self) -> None:
         self.indices: dict[str, int] = {}
@@ -387,14 +388,14 @@ def _ratio(flops: Dim, nbytes: Dim) -> float | None:
 KINDS = {"flops": "flops", "count": "flops", "bytes": "bytes", "duration": "seconds", "seconds": "seconds"}
 
 KINDS |= {"ratio": "intensity", "percent": "intensity"}
-"""The format of a kind of quantity on the page; all others are text."""
+"""The number format of a kind of quantity on the page; other kinds are text."""
 
 AMOUNTS = ("flops", "bytes")
 """The kinds of exact numbers on the page, available in its charts."""
 
 
 class Added:
-    """Quantities that the page shows besides the default ones.
+    """Quantities that the page shows in addition to the default ones.
 
     Args:
         columns: names of quantities, or quantities.
@@ -403,7 +404,7 @@ class Added:
         exact: returns an exact number as text.
 
     Raises:
-        ValueError, CostError, OSError: if there is no quantity of a name, or if the report does not have it.
+        ValueError, CostError, OSError: if a name is unknown, or if the report lacks the quantity.
     """
 
     def __init__(
@@ -428,7 +429,7 @@ class Added:
 
     @property
     def summed(self) -> list[str]:
-        """The keys of exactly additive columns, which charts show."""
+        """The keys of columns that add up exactly, which charts show."""
         return [
             each.name
             for each, values in zip(self._quantities, self._by_call, strict=True)
@@ -461,7 +462,7 @@ class Added:
         return [self._value(each, values.get(name)) for each, values in pairs]
 
     def of_calls(self, calls: Sequence[Call]) -> list[Any]:
-        """Return the values of a group of calls that charts show."""
+        """Return the values of a group of calls for the charts."""
         return [self._exact(each.of(self._ledger, calls)) for each in self._quantities if each.name in self.summed]
 
     def _value(self, quantity: Quantity, value: Any) -> Any:
@@ -479,7 +480,7 @@ class Added:
 
 
 def status(report: ReportData) -> str:
-    """Return badges that state whether every call is counted, and how many assumptions were made."""
+    """Return the badges on uncounted calls and assumptions."""
     if report.status == "complete":
         return '<span class="badge good">✓ complete</span>'
     badges = []
@@ -504,7 +505,7 @@ def settings(report: ReportData) -> str:
 
 
 def totals(report: ReportData, tree: Mapping[str, Any]) -> list[str]:
-    """Return a tile per total with its rounded and its exact value; ``tree`` has the modules of the report."""
+    """Return a tile per total, with rounded and exact value; ``tree`` has the modules of the report."""
     total, unit = report.total_report, report.trace.run.unit
     cards = [
         amount_card(text(unit), total["flops"], "flops"),
@@ -542,9 +543,9 @@ def _parameters(report: ReportData, tree: Mapping[str, Any]) -> Iterator[str]:
 
 
 def stored_weights(report: ReportData) -> tuple[Dim, list[str]]:
-    """Return the bytes of the parameters and buffers, and their dtypes, the largest first.
+    """Return the bytes of parameters and buffers, and their dtypes, largest first.
 
-    Parameters that no call reads have the dtype of most others.
+    For parameters that no call reads, the most common dtype is assumed.
     """
     sizes: dict[int, tuple[Dim, str]] = {}
     for record in report.trace:
@@ -589,7 +590,7 @@ UNCOUNTED = (
 def uncounted(report: ReportData) -> str:
     """Return a table of the operators that are not counted; empty if every call is counted.
 
-    The table states the number of calls of each operator, the bytes of their operands, and the location of the first.
+    The table has the number of calls of each operator, the bytes of their operands, and the location of the first call.
     """
     operators = uncounted_operators(report.trace)
     if not operators:
@@ -659,11 +660,11 @@ def _calls(n: int) -> str:
 
 
 MOST_INPUTS = 4
-"""The maximum number of named inputs; others are only counted."""
+"""The maximum number of inputs that are listed; of others, the number is given."""
 
 
 def about(report: ReportData, made: str = "") -> list[str]:
-    """Return lines of HTML.
+    """Return the lines below the heading as HTML.
 
     Args:
         report: the report.
@@ -685,9 +686,9 @@ def about(report: ReportData, made: str = "") -> list[str]:
 
 
 def inputs_of(trace: Trace) -> Iterator[Tensor]:
-    """Yield the inputs of a graph: values that its calls read and none of them makes, without weights and state.
+    """Yield the inputs of a graph: values that its calls read, but do not produce, except for weights and state.
 
-    For a model that is run, they include buffers; the command states its inputs.
+    For a model that is run, they include buffers; there, the command shows the inputs.
     """
     known: set[int] = set()
     for record in trace:

@@ -1,4 +1,4 @@
-"""Operators that ONNX Runtime adds to the standard: inputs, constraints, shape rule and rows of each."""
+"""Operators of ONNX Runtime beyond the standard: inputs, constraints, shape rule and rows of each."""
 
 from __future__ import annotations
 

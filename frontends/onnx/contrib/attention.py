@@ -1,6 +1,6 @@
-"""Attention operators of ONNX Runtime: on separate or packed heads, on caches, and with their projections.
+"""Attention operators of ONNX Runtime: on separate or packed heads, on caches, and with projections.
 
-Before them: removal and restoration of padding, and position biases.
+The first sections have removal and restoration of padding, and position biases.
 """
 
 from __future__ import annotations
@@ -332,8 +332,8 @@ def mask_of(*names: str) -> Any:
 
 
 def _shares_buffer(a: Arguments) -> Any:
-    # The length decides: batch, heads and features of past and present are the same. If symbolic sizes decide whether
-    # the length stays, the result is an expression: 1 if the cache keeps its length, 0 if it grows.
+    # Past and present differ only in length. If symbolic sizes decide whether the cache keeps its length, the result is
+    # an expression that is 1 if it does, and 0 if it grows.
     past = a.get("past_key") or a.get("key_cache")
     present = node_of(a).outputs[1] if len(node_of(a).outputs) > 1 else None
     if not isinstance(past, Value) or present is None:

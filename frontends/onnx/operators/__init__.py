@@ -1,4 +1,4 @@
-"""Tools of operator modules: windows, readers of operands and attributes, shared shape rules, and checks."""
+"""Helpers of operator modules: windows, sources of operands and attributes, common shape rules, and checks."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def windows(node: Node, space: Sequence[Dim], kernel: Sequence[Dim]) -> Windows:
 
 
 def transposed_windows(node: Node, space: Sequence[Dim], kernel: Sequence[Dim]) -> Windows:
-    """Return the windows of a transposed convolution, which lie on its output.
+    """Return the windows of a transposed convolution, which are windows over its output.
 
     Raises:
         CostError: if an attribute is invalid.
@@ -192,7 +192,7 @@ def fact(kind: type[F], read: Callable[[F], Any]) -> Computed:
 
 
 def optional_fact(kind: type[F], read: Callable[[F], Any]) -> Computed:
-    """Return a source that reads a fact of the shape rule; None if the rule could not finish."""
+    """Return a source that reads a fact of the shape rule; None if the rule failed because of unknown data."""
 
     def source(a: Arguments) -> Any:
         found = a[NODE].inferred.facts
@@ -227,7 +227,7 @@ def flag(name: str) -> Computed:
 
 
 def first_outputs(count: int) -> Callable[[Arguments, Any], Any]:
-    """Return a choice of outputs: the first ``count``."""
+    """Return a function that selects the first ``count`` outputs."""
     return lambda a, values: values[:count]
 
 
@@ -262,7 +262,7 @@ X = {"x": first_given("X", "input", "data")}
 """Operands of an operator with one data input."""
 
 
-# Shared shape rules, and checks for the beginning of rules.
+# Common shape rules, and checks.
 
 
 def broadcast(node: Node, *shapes: Shape) -> Shape:
@@ -294,7 +294,7 @@ def broadcast(node: Node, *shapes: Shape) -> Shape:
 
 
 def common_shape(a: Shape, b: Shape) -> Shape | None:
-    """Return the shape that two inputs share, with numbers in place of symbols; None if they differ.
+    """Return the common shape of two inputs, with numbers instead of symbols; None if they differ.
 
     A symbol may equal any size.
     """

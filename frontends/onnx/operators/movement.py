@@ -348,7 +348,7 @@ def slice_(node: Node) -> Sequence[Value]:
 
 
 FAR = 1 << 30
-"""A position of at least this lies beyond every axis."""
+"""Positions of at least this are beyond the end of any axis."""
 
 
 def _slice_length(node: Node, length: Dim, start: Any, end: Any, step: Any) -> Dim:
@@ -395,7 +395,7 @@ def expand(node: Node) -> Sequence[Value]:
 
 
 def _partly_expanded(node: Node, source: Shape, wanted: Sequence[Dim | None]) -> list[Dim | None]:
-    # An unknown size is that of the input if it exceeds 1.
+    # An unknown size is the size of the input if that exceeds 1.
     shape: list[Dim | None] = list(broadcast(node, source, tuple(1 if d is None else d for d in wanted)))
     for i, d in enumerate(reversed(wanted), 1):
         if d is None and not (i <= len(source) and isinstance(source[-i], int) and source[-i] > 1):

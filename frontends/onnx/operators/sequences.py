@@ -116,7 +116,7 @@ FUNCTIONS: Mapping[str, str] = {
 
 
 def _activation_functions(a: Arguments) -> tuple[str, ...]:
-    # Of one direction if both have the same; "" for an unknown function.
+    # For one direction, if both have the same; "" for an unknown function.
     usual = DEFAULT_FUNCTIONS[node_of(a).op]
     names = tuple(FUNCTIONS.get(name.lower(), "") for name in a.get("activations") or ()) or usual
     half = names[: len(usual)]
@@ -136,7 +136,7 @@ def _other_functions(a: Arguments) -> tuple[str, ...] | None:
 
 
 def _rnn_function(a: Arguments) -> str | None:
-    # None if its directions have different ones.
+    # None if the directions have different functions.
     names = _activation_functions(a)
     return names[0] if len(names) == 1 else None
 

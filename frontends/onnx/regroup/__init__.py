@@ -1,6 +1,6 @@
-"""Regrouping of nodes into which an exporter decomposed one operator: exact patterns, on request only.
+"""Regroup the nodes into which an exporter decomposed one operator, by exact patterns. Off by default.
 
-:class:`Search` goes backward from the last nodes, and takes a group if nothing outside reads an inner value.
+:class:`Search` goes backward from the last nodes, and accepts a group if nothing outside reads its inner values.
 :class:`ProgramValues` then counts constants and conversions as in the user's program.
 """
 
@@ -98,10 +98,10 @@ from .layers import (
 from .matcher import CREATES, Decomposition, DependsOnSizes, Equal, Group, Match, NodeGraph, Program, operation
 
 ELEMENTS_READ = {"Shape": 0, "Size": 0, "CastLike": 1}
-"""For operators that read only the shape or dtype of some inputs: the number of leading inputs read in full."""
+"""The number of leading inputs whose elements are read; of the others, only the shape or dtype is read."""
 
 SLICING = ("Slice", "Split")
-"""Operators that take a part of their first input."""
+"""Operators that return a part of their first input."""
 
 
 def regroup_nodes(
@@ -111,25 +111,25 @@ def regroup_nodes(
     patterns: bool | Collection[str],
     explained: Collection[str],
 ) -> list[Regrouping]:
-    """Replace the calls of every group of nodes that decomposes one operator by one call.
+    """Replace each group of nodes that is one decomposed operator by one call.
 
-    All nodes of a group must run equally often, and in the same loop body or branch. Nothing outside the group may read
-    a value inside it: no other node, no subgraph, no output of the model.
+    All nodes of a group must run equally often, in the same loop body or branch. Nothing outside may read an inner
+    value of the group: no other node, no subgraph, no output of the model.
 
-    If ``patterns`` is True, the exporter must have decomposed the operator. If it writes into the metadata of each node
-    which operation of the user's program the node comes from, all nodes must come from the same operation, or from a
-    call that PyTorch itself decomposes. If it writes no such metadata, the nodes must be exactly those that it writes
-    for the operator.
+    With ``patterns=True``, only operators that the exporter decomposed are matched, not those that the user wrote as
+    several operations. If metadata of nodes has their operation in the user's program, all nodes must come from one
+    operation, or from a call that PyTorch itself decomposes. Without such metadata, the nodes must be exactly those
+    that this exporter writes for the operator.
 
     Args:
         recording: the run.
         history: the recorded nodes.
-        producer: the exporter, as the model names it.
-        patterns: True, or names of :data:`PATTERNS`, which match hand-written nodes too.
-        explained: names of the patterns whose near misses are explained in notes.
+        producer: the producer name of the model, which identifies the exporter.
+        patterns: True, or names of :data:`PATTERNS`, which also match hand-written nodes.
+        explained: names of patterns; notes explain their near misses.
 
     Returns:
-        The groups in the order of their nodes.
+        The groups, in the order of their nodes.
     """
     recorder = recording.recorder
     counted = set(map(id, recorder.calls))
@@ -186,20 +186,20 @@ class Search:
 
     Args:
         recording: the run.
-        nodes: the nodes that are counted.
-        readers: the nodes that read each value, None for any other reader.
-        explained: patterns whose near misses are explained in notes.
-        match_hand_written: whether to match operators that the user's program decomposed, too.
+        nodes: the counted nodes.
+        readers: the nodes that read each value; None stands for any other reader.
+        explained: names of patterns; notes explain their near misses.
+        match_hand_written: whether to also match operators that the user's program decomposed.
 
     Attributes:
-        found: the groups found so far, the last nodes first.
-        taken: nodes of these groups.
-        gone: ids of calls that another call replaces.
-        replaced: the call of each group, by id of the call of its last node.
+        found: the groups found so far, last nodes first.
+        taken: the nodes in these groups.
+        gone: ids of calls that are replaced by another call.
+        replaced: the new call of each group, by id of the call of its last node.
         groups: the groups by their last nodes.
         graph: the node that produces each value.
-        near_misses: explanations of why nodes do not match patterns.
-        program: the operations for which nodes were written.
+        near_misses: reasons why nodes do not match patterns.
+        program: the operations of the user's program in node metadata.
     """
 
     graph: NodeGraph
@@ -229,10 +229,10 @@ class Search:
         self._match_hand_written = match_hand_written
         self._stored: dict[int, StoredTensor] = {}
         self._undecided: dict[tuple[str, Equal], dict[str, None]] = {}
-        """The last nodes of groups that match for some sizes only, by pattern and sizes."""
+        """The last nodes of groups that only match for some sizes, by pattern and sizes."""
 
     def at(self, root: RecordedNode, patterns: Mapping[str, Decomposition]) -> None:
-        """Take the first group that ends in ``root``."""
+        """Look for a group that ends in ``root``."""
         for name, decomposition in patterns.items():
             if root.node.op in decomposition.roots:
                 self.graph.misses = Misses() if name in self.near_misses.patterns else None
@@ -267,7 +267,7 @@ class Search:
         Args:
             nodes: the nodes, the root first.
             decomposition: how exporters decompose the operator.
-            outputs: values that may be read outside.
+            outputs: values that other nodes may read.
         """
         root, inside = nodes[0], {recorded.node for recorded in nodes}
         if inside & self.taken:
@@ -331,7 +331,7 @@ class Search:
         return [None if node is None else self._recorded.get(node) for node in self._readers.get(value, ())]
 
     def remove_unread_parameters(self) -> None:
-        """Remove the parameters that only replaced nodes read, such as the ones and zeros of a normalization."""
+        """Remove parameters that only replaced nodes read, such as ones and zeros of a normalization."""
         recorder = self._recording.recorder
         read = {identity for call in recorder.calls for identity in call.parameters}
         for stored in self._stored.values():
@@ -340,7 +340,7 @@ class Search:
                 stored.uses = {"configuration"}
 
     def note_undecided(self) -> None:
-        """Add notes on groups that match for some sizes only."""
+        """Add notes on groups that only match for some sizes."""
         for (pattern, equal), labels in self._undecided.items():
             sizes = " and ".join(f"{a} = {b}" for a, b in equal)
             given = {str(name): b if isinstance(b, int) else str(b) for name, b in equal}
@@ -352,14 +352,14 @@ class Search:
 
 @dataclass(frozen=True)
 class SearchExtension:
-    """The search for further nodes of a group, see ``matcher.Extension``."""
+    """The search for further nodes of a group; see ``matcher.Extension``."""
 
     search: Search
     decomposition: Decomposition
 
     @property
     def program(self) -> Program:
-        """The operations for which nodes were written."""
+        """The operations of the user's program."""
         return self.search.program
 
     def whole(self, value: Value) -> Value:
@@ -382,9 +382,9 @@ class SearchExtension:
         return not self.search.obstacle(match.nodes, self.decomposition, outputs)
 
     def __call__(self, match: Match, value: Value, pattern: Pattern, shared: bool = False) -> Match | None:
-        """Return ``match`` with the nodes that produced ``value``, if they fit ``pattern``.
+        """Extend a match by the nodes that produced ``value``, if they fit ``pattern``.
 
-        Unless they may be ``shared``, nothing outside may read from them.
+        Unless ``shared``, nothing outside may read their results.
         """
         found = matches(pattern, value, self.search.graph, match)
         separate = (longer for longer in found if shared or not self.search.obstacle(longer.nodes, self.decomposition))
@@ -468,10 +468,10 @@ TORCHSCRIPT_PATTERNS: Mapping[str, Pattern | None] = {
     "pairwise_distance": TORCHSCRIPT_PAIRWISE_DISTANCE,
     **TORCHSCRIPT_LOSSES,
 }
-"""Patterns of PyTorch's TorchScript-based exporter if they differ, None for an operator it never decomposes.
+"""Patterns of PyTorch's TorchScript-based exporter, if they differ; None for an operator that it never decomposes.
 
-It writes no origins. It cannot write ``rms_norm`` at all: nodes that compute the same were several operations in the
-user's program.
+It writes no operations into metadata. It cannot export ``rms_norm``, so equivalent nodes come from several operations
+of the user's program.
 """
 
 
@@ -479,13 +479,13 @@ user's program.
 
 
 PROMOTION = "target=torch.ops.prims.convert_element_type."
-"""The metadata of a conversion that the exporter writes because PyTorch's operator converts its operands."""
+"""The metadata of a conversion that PyTorch's operator does itself; the exporter writes it as a node."""
 
 CREATED = frozenset(CREATES.values())
 
 
 class Groups(Protocol):
-    """The groups found so far, see ``regroup.Search``."""
+    """The groups found so far; see :class:`Search`."""
 
     taken: set[Node]
     gone: set[int]
@@ -501,10 +501,10 @@ class Groups(Protocol):
 
 @dataclass
 class ProgramValues:
-    """Values that PyTorch computes in every run, or reads in another form than in the file.
+    """Restores values of the user's program that the exporter changed.
 
-    A file lacks values that the program computes: results of constants, a tensor filled with one number, a buffer of
-    one element. It has additional conversions, because PyTorch's operators convert their operands themselves.
+    The exporter folds values that PyTorch computes or reads in every run: results of constants, tensors filled with one
+    number, buffers of one element. It also writes conversions that PyTorch's operators do themselves.
 
     Args:
         search: the groups.
@@ -519,7 +519,7 @@ class ProgramValues:
     changed: set[Value] = field(default_factory=set)
 
     def restore(self, nodes: Sequence[RecordedNode]) -> None:
-        """Count these nodes, in order, with the values of the program."""
+        """Count nodes again, in order, with the values of the program."""
         read, computed = self._read(nodes), 0
         for recorded in nodes:
             node = recorded.node
@@ -541,7 +541,7 @@ class ProgramValues:
             self.recording.note(f"regroup: PyTorch computes {computed} constants in every run; they are counted")
 
     def _read(self, nodes: Sequence[RecordedNode]) -> set[int]:
-        # Results that are constants do not count as readers.
+        # A node whose results are constants does not count as a reader.
         read: set[int] = set()
         for recorded in reversed(nodes):
             node, group = recorded.node, self.search.groups.get(recorded.node)
@@ -550,7 +550,7 @@ class ProgramValues:
         return read
 
     def _is_live(self, node: Node, read: set[int]) -> bool:
-        # A result that is not a constant and was never read counts.
+        # An unused result counts if it is not a constant.
         if _is_read(node, read):
             return True
         values = [value for value in node.outputs if value is not None]
@@ -564,14 +564,14 @@ class ProgramValues:
                 self.changed.add(value)
 
     def _read_buffers(self, node: Node) -> None:
-        # PyTorch reads a buffer of one element from memory, unlike a number of the program.
+        # PyTorch reads a buffer of one element from memory; a number in the program is not read.
         for value in node.inputs:
             if value is not None and value.stored is not None and value.stored.is_in_program and value.size == 1:
                 value.role = "data"
                 self.changed.add(value)
 
     def _regroup(self, recorded: RecordedNode, read: set[int]) -> None:
-        # Results of constants alone are not computed.
+        # Unused tensors that the program creates are not counted.
         group, call = self.search.groups.get(recorded.node), self.search.replaced.get(id(recorded.call))
         if group is None or call is None:
             return
@@ -585,7 +585,7 @@ class ProgramValues:
             self.search.replaced[id(recorded.call)] = call._replace(layer=self.search.layer_of(group, recorded))
 
     def _promoted(self, recorded: RecordedNode) -> Value | None:
-        # PyTorch's operators convert their operands themselves.
+        # The operand of a conversion that PyTorch's operator does itself; None for other nodes.
         node = recorded.node
         if node.op != "Cast" or PROMOTION not in origin(node.proto):
             return None
@@ -593,7 +593,7 @@ class ProgramValues:
         return None if any(r is None or r.node in self.search.taken for r in readers) else node.inputs[0]
 
     def _count(self, recorded: RecordedNode) -> bool:
-        # False: it has no formula, or another node counts it
+        # Returns False if the node has no formula, or is counted by another node.
         translation: Translation = self.recording.on_constants(recorded.node)
         if not translation.has_row or recorded.call.layer.op not in ("constant", translation.layer.op):
             return False
@@ -604,7 +604,7 @@ class ProgramValues:
 
 
 def _key(value: Value | None) -> int:
-    # Copies of a value in groups have its identity.
+    # Copies of a value in groups have the same identity.
     return 0 if value is None else value.identity or -id(value)
 
 
@@ -613,7 +613,7 @@ def _is_read(node: Node, read: set[int]) -> bool:
 
 
 def _is_computed(recorded: RecordedNode) -> bool:
-    # Other nodes may share the operation; only the one that makes its result counts.
+    # Several nodes may come from one operation; only the node with its result counts.
     proto = recorded.node.proto
     source = operation(origin(proto))
     if source is None or source.name in CREATES or source.name == "scalar_tensor":

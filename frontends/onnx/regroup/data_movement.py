@@ -1,4 +1,4 @@
-"""Patterns of data movement: roll, gather, select, ``as_strided``, windows, borders, and adaptive average pooling."""
+"""Patterns of data movement: roll, gather, select, ``as_strided``, unfold, padding, and adaptive average pooling."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from ..walk.walker import RecordedNode
 from .elementwise import scalar
 from .matcher import Decomposition, DependsOnSizes, Extension, Group, Match, X
 
-# Roll, gather, select, ``as_strided``, windows and borders
+# Roll, gather, select, ``as_strided``, unfold and padding
 
 
 INDICES = Operand("indices")
 
 
 def reads(count: int) -> Callable[[RecordedNode], bool]:
-    """Return the check for nodes with exactly ``count`` inputs."""
+    """Return a check that a node has exactly ``count`` inputs."""
     return lambda recorded: len(recorded.node.inputs) == count
 
 
 def is_whole(recorded: RecordedNode) -> bool:
-    """Return True for a slice of all elements in their order, which older exporters write for ``x[:]``."""
+    """Return True for a slice of all elements in order, which older exporters write for ``x[:]``."""
     layer = recorded.call.layer
     steps = layer.attrs.get("step") or (1,)
     return layer.out.shape == layer["x"].shape and all(step == 1 for step in steps)
 
 
 def order_of(recorded: RecordedNode) -> tuple[int, ...]:
-    """Return the order into which a transposition brings the axes, of a constant too."""
+    """Return the permutation of a transposition, also of a constant."""
     return tuple(recorded.node.args.get("perm") or reversed(range(len(recorded.node.value("data").known_shape))))
 
 
 def _stepless(*, to_the_end: bool) -> Callable[[RecordedNode], bool]:
-    # The TorchScript exporter writes slices without steps only if it decomposes.
+    # The TorchScript exporter omits the steps of slices only in decompositions.
     def check(recorded: RecordedNode) -> bool:
         return len(recorded.node.inputs) == 4 and (recorded.call.layer.attrs.get("stop") == (None,)) is to_the_end
 
@@ -54,7 +54,7 @@ def _rolled(late: Op, early: Op) -> Op:
 
 
 def _roll(match: Match, _: Extension) -> Group | None:
-    # A roll is the part of a tensor from some index on, followed by the part before it.
+    # A roll is the end of a tensor from some index on, followed by its beginning.
     root, late, early = (recorded.call.layer for recorded in match.nodes)
     axis, x = root.attrs.get("axis"), match.values["x"].shape
     if axis is None or x is None or root.out.shape != x:
@@ -73,7 +73,7 @@ def _roll(match: Match, _: Extension) -> Group | None:
 
 
 def _end_index(part: Layer, name: str, length: Dim) -> Dim | None:
-    # None: it depends on data
+    # Returns None if it depends on data.
     ends: tuple[Dim | None, ...] | None = part.attrs.get(name)
     if ends is None or ends[0] is None:
         return None if ends is None else length
@@ -92,7 +92,7 @@ TORCHSCRIPT_ROLL = _rolled(
 
 
 def _index(match: Match, _: Extension) -> Group | None:
-    # The axis is transposed to the front before and back behind.
+    # The axis is transposed to the front, and back afterwards.
     x, indices = match.values["x"].shape, match.values["indices"].shape
     after, before = (recorded for recorded in match.nodes if recorded.node.op == "Transpose")
     picked = next(recorded.node for recorded in match.nodes if recorded.node.op == "GatherND")
@@ -123,7 +123,7 @@ GATHER = Decomposition(
 """``x[..., indices, ...]``."""
 
 MOST_INDICES = 4
-"""How many tensors of indices of one operation are matched."""
+"""The maximum number of index tensors of one operation."""
 
 
 def _at_once(count: int) -> Pattern:
@@ -166,7 +166,7 @@ _SUM_ALONG = Either((Op("Add", Operand("rest"), Either((_ALONG, Operand("known")
 
 
 def _as_strided(match: Match, extend: Extension) -> Group | None:
-    # Flat elements at indices that are constant or summed axis by axis
+    # Flat indices are constant, or summed axis by axis.
     places: Value | None = match.values["indices"]
     if len(match.values["flat"].shape or ()) != 1 or "aten.as_strided" not in origin(match.nodes[0].node.proto):
         return None
@@ -191,7 +191,7 @@ _WINDOW_PLACES = Op("Add", _COUNTED, Either((_COUNTED, Op("Reshape"), Operand("o
 
 
 def _is_im2col(recorded: RecordedNode) -> bool:
-    # Positions in windows go before positions of windows: ``[N, C, kh, kw, h, w]``.
+    # Positions inside windows precede positions of windows: ``[N, C, kh, kw, h, w]``.
     return order_of(recorded) == (0, 1, 2, 4, 3, 5)
 
 
@@ -219,7 +219,7 @@ def _wraps(recorded: RecordedNode) -> bool:
 
 
 def _circular(match: Match, _: Extension) -> Group | str | None:
-    # The last elements come first, and the first ones last.
+    # The last elements are repeated before the tensor, and the first elements after it.
     root, x = match.nodes[0].call.layer, match.values["x"]
     if len(match.nodes) > 1:
         axis, parts = root.attrs.get("axis"), [recorded.call.layer for recorded in match.nodes[1:]]
@@ -250,21 +250,21 @@ CIRCULAR_PAD = Decomposition(
 """``pad(x, mode="circular")``, which PyTorch writes as copies."""
 
 
-# Adaptive average pooling, which PyTorch decomposes before the exporter sees it
+# Adaptive average pooling, which PyTorch decomposes before export
 #
-# Rows and columns of all windows are gathered at constant indices, as many for each window as the largest has; the
-# excess of smaller windows is set to zero. The gathered elements are averaged, or added one by one and divided by their
+# Rows and columns of all windows are gathered at constant indices. Each window has as many as the largest; the excess
+# of smaller windows is set to zero. The gathered elements are averaged, or added one by one and divided by their
 # number.
 
 
 MOST_TERMS = 256
-"""Windows with more elements stay sums: the exporter does not write them out one by one."""
+"""The maximum number of elements of a window that the exporter adds one by one."""
 
 ROWS, COLUMNS = Operand("rows"), Operand("columns")
 
 
 def _is_average(recorded: RecordedNode) -> bool:
-    # Of the last four axes, windows and their elements alternate.
+    # The last four axes alternate between windows and their elements.
     layer = recorded.call.layer
     rank = layer.out.ndim + 2
     return layer.attrs.get("axis") == (rank - 3, rank - 1) and not layer.attrs.get("keepdims")
@@ -354,7 +354,7 @@ def _with_all_terms(match: Match, extend: Extension) -> Match | None:
 
 
 def _is_along_last(match: Match, rank: int) -> bool:
-    # Windows and elements are moved back behind the other axes.
+    # The axes of windows and elements are moved to the end.
     after, before = (
         recorded.call.layer.attrs.get("axes") for recorded in match.nodes if recorded.node.op == "Transpose"
     )
@@ -363,7 +363,7 @@ def _is_along_last(match: Match, rank: int) -> bool:
 
 
 def _pool_indices(match: Match) -> tuple[Any, Any] | None:
-    # Returned as ``[window, element]``, for rows and for columns.
+    # Returns ``[window, element]`` for rows and for columns.
     gathered = next(recorded.node.value("indices") for recorded in match.nodes if recorded.node.op == "GatherND")
     if "rows" in match.values:
         rows, columns = match.values["rows"].data, match.values["columns"].data

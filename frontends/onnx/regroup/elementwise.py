@@ -1,7 +1,7 @@
 """Patterns of activations, arithmetic, normalizations and recurrent cells, as exporters decompose them.
 
-The first section has the checks that patterns share. A builder returns the group, a text that says why the nodes are
-not the operator, or None if shapes or dtypes say so.
+The first section has common checks. A builder returns the group, a reason (str) why the nodes are not the operator, or
+None if shapes or dtypes do not fit.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from .matcher import (
     operation,
 )
 
-# Checks that patterns share
+# Common checks
 
 
 def is_shape(shape: tuple[Dim, ...] | None, expected: tuple[Dim, ...]) -> bool:
-    """Return True if two shapes are equal for all sizes, False if they are for none.
+    """Return True if two shapes are equal for all sizes, False if for no sizes.
 
     Raises:
         DependsOnSizes: if they are equal for some sizes only.
@@ -56,8 +56,7 @@ def is_shape(shape: tuple[Dim, ...] | None, expected: tuple[Dim, ...]) -> bool:
 
 
 def _condition(size: Any, expected: Any) -> tuple[Any, Any]:
-    # A size with a name goes first. If ``size`` is the broadcast of ``expected`` and another size, these two must be
-    # equal.
+    # A named size comes first. If ``size`` is the broadcast of ``expected`` and another size, these two must be equal.
     broadcast = size.args if is_symbolic(size) and size.func.__name__ == "Max" else ()
     others = [other for other in broadcast if other != expected]
     found = (others[0], expected) if len(broadcast) == 2 and len(others) == 1 else (size, expected)
@@ -78,17 +77,17 @@ def preserves_x(match: Match) -> bool:
 
 
 def scalar(value: Value) -> Any:
-    """Return the element of a constant of one element."""
+    """Return the only element of a constant."""
     return value.data.ravel()[0]
 
 
 def comes_from(match: Match, name: str, *, or_no_origin: bool = True) -> bool:
-    """Return True if the exporter wrote all nodes of a match for this operation of the user's program.
+    """Return True if all nodes of a match come from this operation of the user's program.
 
     Args:
-        match: the nodes.
-        name: the operation.
-        or_no_origin: the answer for nodes without an origin.
+        match: the match.
+        name: the name of the operation.
+        or_no_origin: the result for nodes without metadata.
     """
     origins = {origin(recorded.node.proto) for recorded in match.nodes}
     written_for = operation(origins.pop()) if len(origins) == 1 else None
@@ -98,15 +97,15 @@ def comes_from(match: Match, name: str, *, or_no_origin: bool = True) -> bool:
 def built(
     op: str, kind: str, *operands: str, source: str = "", settings: dict[str, str] | None = None, **attrs: Any
 ) -> Callable[[Match, Extension], Group | str | None]:
-    """Return a builder of an operator with values of the match as operands.
+    """Return a builder of an operator with matched values as operands.
 
     Args:
-        op: canonical name of the operator.
+        op: the canonical name of the operator.
         kind: its op_type.
-        operands: the operands, by the names that they have in the match; ``x`` has the shape of the output.
-        source: the operation of the program that a single operation must be.
-        settings: numbers of the match by attribute.
-        attrs: other attributes.
+        operands: names of matched values; ``x`` must have the shape of the output.
+        source: the operation from which nodes with metadata must come; empty for any.
+        settings: names of matched numbers by attribute.
+        attrs: further attributes.
     """
 
     def build(match: Match, _: Extension) -> Group | str | None:
@@ -121,12 +120,12 @@ def built(
 
 
 def function(*names: str) -> str:
-    """Return the regular expression for a call of a function of PyTorch in a source line."""
+    """Return a regular expression for a call of a PyTorch function in a source line."""
     return rf"\b(F|functional|torch)\.({'|'.join(names)})\("
 
 
 def nodes_of_call(root: RecordedNode, extend: Extension) -> list[RecordedNode]:
-    """Return the connected nodes that were written for the same call of the user's program, the last one first."""
+    """Return the connected nodes that come from the same call of the user's program, last node first."""
     site, found, waiting = call_site(root.node.proto), {root.position: root}, [root]
     while waiting:
         node = waiting.pop().node
@@ -161,7 +160,7 @@ _TANH = _tanh(Either((Op("Pow", X, Number(3.0)), _CUBE)))
 
 
 def _elu(match: Match, _: Extension) -> Group | None:
-    # Its input and output are scaled by 1.
+    # Its input and output may be scaled by 1.
     recorded = next(recorded for recorded in match.nodes if recorded.node.op == "Elu")
     return (
         Group("elu", "Elu", {"x": match.values["x"]}, recorded.call.layer.attrs, match.nodes)
@@ -269,7 +268,7 @@ _VALUE = Named("value", Number())
 
 
 def _settings(match: Match, **names: str) -> dict[str, Any]:
-    # A factor of 1 is no attribute.
+    # A factor of 1 is omitted.
     found = {name: scalar(match.values[value]) for name, value in names.items() if value in match.values}
     return {name: number for name, number in found.items() if number != 1}
 
@@ -279,7 +278,7 @@ _PRODUCT = Op("Mul", X1, X2)
 _ADDCMUL = Op("Add", X0, Either((Op("Mul", Op("Mul", X1, _VALUE), X2), Op("Mul", _PRODUCT, _VALUE), _PRODUCT)))
 
 TORCHSCRIPT_ADDCMUL = Op("Add", X0, Op("Mul", _PRODUCT, _VALUE))
-"""The TorchScript exporter stores the factor as one element along an axis; a number of the program has no axis."""
+"""The TorchScript exporter stores the factor as a vector of one element; a number of the program is a scalar."""
 
 
 def _addcmul(match: Match, _: Extension) -> Group | None:
@@ -334,7 +333,7 @@ TORCHSCRIPT_SOFTPLUS = Op("Div", Op("Softplus", _SCALED), _DIVISOR)
 
 
 def _softplus(match: Match, _: Extension) -> Group | None:
-    # PyTorch's softplus is the identity beyond a threshold, or has a factor.
+    # PyTorch's softplus is the identity above a threshold, or has a factor.
     factors = {scalar(match.values[name]) for name in ("beta", "divisor") if name in match.values}
     if len(factors) > 1 or not preserves_x(match) or not comes_from(match, "softplus"):
         return None
@@ -344,7 +343,7 @@ def _softplus(match: Match, _: Extension) -> Group | None:
 
 
 SOFTPLUS = Decomposition(("Where", "Div"), Either((_SHIFTED, TORCHSCRIPT_SOFTPLUS)), _softplus)
-"""``log(1 + exp(beta * x)) / beta``, and ``x`` where that is large."""
+"""``log(1 + exp(beta * x)) / beta``, and ``x`` if that is large."""
 
 MISH = Decomposition(("Mul",), Op("Mul", X, Op("Tanh", Op("Softplus", X))), built("mish", "Mish", "x", source="mish"))
 
@@ -376,7 +375,7 @@ TORCHSCRIPT_BADDBMM = Either(
         Op("Add", Op("Mul", _MATMUL, Named("alpha", Number(1.0))), B),
     )
 )
-"""Factors are written even if they are 1; one of a stored addend is folded into it."""
+"""Factors are written even if they are 1; the factor of a stored addend is folded into it."""
 
 
 def _baddbmm(match: Match, _: Extension) -> Group | None:
@@ -423,14 +422,14 @@ BILINEAR = Decomposition(("Add", "Squeeze"), Either((Op("Add", _FORMS, B), _FORM
 
 
 def last_axes(recorded: RecordedNode) -> bool:
-    """Return True for a reduction over the last axes that keeps them."""
+    """Return True for a reduction over the last axes with ``keepdims``."""
     attrs, rank = recorded.call.layer.attrs, recorded.call.layer.out.ndim
     axes = attrs.get("axis") or ()
     return bool(attrs.get("keepdims") and axes and axes == tuple(range(rank - len(axes), rank)))
 
 
 def axes_of(match: Match) -> tuple[int, ...] | None:
-    """Return the axes of all reductions of a match, None if they differ."""
+    """Return the axes of all reductions of a match; None if they differ."""
     found = {recorded.call.layer.attrs["axis"] for recorded in match.nodes if recorded.node.op == "ReduceMean"}
     return found.pop() if len(found) == 1 else None
 
@@ -477,7 +476,7 @@ def _norm(op: str, kind: str) -> Any:
 
 
 def _as(name: str) -> Either:
-    # An exporter may convert an operand to the dtype that it has already.
+    # An exporter may convert an operand to its own dtype.
     return Either((Op("CastLike", Operand(name), Operand(f"like_{name}")), Operand(name)))
 
 
@@ -534,8 +533,8 @@ def _weight_norm(match: Match, _: Extension) -> Group | None:
 
 
 def _is_weight_norm_hook(nodes: Collection[Any]) -> bool:
-    # ``torch.nn.utils.weight_norm`` is a hook that runs before ``forward`` of a module, and names the parameters
-    # ``weight_v`` and ``weight_g``. The modules of ``torch.nn`` compute no norms of parameters.
+    # ``torch.nn.utils.weight_norm`` is a hook that runs before ``forward`` of a module. Its parameters are named
+    # ``weight_v`` and ``weight_g``. No other module of ``torch.nn`` computes norms of parameters.
     steps = {each.name: each for each in map(operation, {origin(node) for node in nodes}) if each is not None}
     if steps.keys() != {"linalg_vector_norm", "div", "mul"}:
         return False
@@ -561,7 +560,7 @@ GROUP_NORM = Decomposition(("Add",), Op("Add", Op("Mul", _GROUP_NORM, _as("w")),
 
 
 def _filled(name: str, number: float) -> Either:
-    # It gets the name unless it is computed.
+    # A stored tensor is bound to the name, a computed one is not.
     expanded = Op("Expand", Number(number))
     return Either((Number(number, name), Op("CastLike", expanded, X), expanded))
 
@@ -576,10 +575,10 @@ _PLAIN = (
 
 
 def _plain_norm(match: Match, extend: Extension) -> Group | str | None:
-    # Its operator in ONNX needs ones and zeros as weights.
+    # The ONNX operator needs weights, so the exporter adds ones and zeros.
     root, given = match.nodes[0], [match.values[name] for name in ("ones", "zeros") if name in match.values]
     makers = [extend.producer(value) for value in given]
-    if any(maker is None or maker.node.op == "Identity" for maker in makers):  # Identity: how exporters share a weight
+    if any(maker is None or maker.node.op == "Identity" for maker in makers):  # exporters share weights by Identity
         return "its weights are stored tensors, which may be learned"
     layer = root.call.layer
     return Group(layer.op, root.node.op, {"x": match.values["x"]}, layer.attrs, match.nodes)
@@ -594,12 +593,12 @@ _SQRT = Op("Sqrt", X)
 
 
 def is_to(dtype: str) -> Callable[[RecordedNode], bool]:
-    """Return the check for conversions to a dtype."""
+    """Return a check for conversions to a dtype."""
     return lambda recorded: recorded.call.layer.out.dtype == dtype
 
 
 def _same_type(match: Match, _: Extension) -> Group | None:
-    # A conversion to the dtype that the value has already computes nothing.
+    # A conversion to the dtype of the value computes nothing.
     return Group("identity", "Cast", {"x": match.values["x"]}, {}, match.nodes) if preserves_x(match) else None
 
 
@@ -623,7 +622,7 @@ LOG1P = Decomposition(
     Op("Log", Op("Add", X, ONE, check=_is_first_constant)),
     built("log1p", "Log1p", "x", source="log1p"),
 )
-"""``log(1 + x)``; the older exporter writes the 1 of the operation first, that of a program second."""
+"""``log(1 + x)``. The older exporter writes the 1 first for this operation, but second for a sum in the program."""
 
 LOG2 = Decomposition(("Div",), Op("Div", Op("Log", X), Number(log(2))), built("log2", "Log2", "x", source="log2"))
 
@@ -676,10 +675,11 @@ ONE_HOT = Decomposition(
 )
 
 
-# Recurrent layers and cells, unrolled as PyTorch decomposes them
+# Recurrent layers and cells, which PyTorch unrolls into nodes
 #
-# Nodes without an origin are not matched unless the pattern is named: the products of two tensors, summed and squashed,
-# are also additive attention, and the TorchScript-based exporter writes the same nodes for a cell and for its parts.
+# Nodes without metadata are not matched unless the user names the pattern: two products that are added and passed to an
+# activation may also be additive attention, and the TorchScript-based exporter writes the same nodes for a cell and for
+# its parts.
 
 
 H0, C0 = Operand("h0"), Operand("c0")
@@ -724,7 +724,7 @@ def _cell_group(match: Match, op: str, gates: int, outputs: tuple[Value, ...] = 
     names = ("x", "h0", "c0", "w0", "w1", "b0", "b1")
     operands = {name: match.values[name] for name in names if name in match.values}
     for name, w in (("w0", match.values.get("transposed0")), ("w1", match.values.get("transposed1"))):
-        if w is not None and w.stored is not None:  # a folding exporter stores it so
+        if w is not None and w.stored is not None:  # a folding exporter stores it transposed
             operands[name] = w.viewed(w.known_shape[::-1])
     x, state, is_biased = operands["x"], operands["h0"], "b0" in operands
     if not x.shape or not state.shape or len(x.shape) != 2 or is_biased != ("b1" in operands):
@@ -772,7 +772,7 @@ LSTM_CELL = Decomposition(
     ("c",),
     needs_origin=True,
 )
-"""``o tanh(c)`` with ``c = f c0 + i g``, which the next step reads."""
+"""``o tanh(c)`` with ``c = f c0 + i g``; the next step also reads c."""
 
 _OF_X, _OF_H = (
     [_part(name, products, i) for i in range(3)]
@@ -805,21 +805,21 @@ _LAYER_CALL = r"\b_VF\.rnn_(tanh|relu)\("
 Y, FINAL = "y", "stack"
 
 _STEPS = ("add", "cat", "flip", "linear", "relu", "squeeze", "stack", "tanh", "transpose", "unbind", "unsqueeze")
-"""All operations into which PyTorch decomposes an Elman layer."""
+"""All operations into which PyTorch decomposes an Elman RNN."""
 
 
 class _Program(NamedTuple):
-    # Weights are text, in the order of PyTorch's parameters.
+    # Weights are names in the text of operations, in the order of PyTorch's parameters.
     weights: tuple[str, ...]
     is_biased: bool
     is_bidirectional: bool
 
 
 def _program(operations: Collection[Operation], activation: str) -> _Program | None:
-    """Return the layer that consists of these operations; None if there is no such layer.
+    """Return the RNN that consists of these operations; None if they are not an RNN.
 
-    Each layer and direction is one linear layer of the whole input, and for every step a linear layer of the state, a
-    sum and the activation.
+    Each layer and direction has one linear layer for the whole input; for every step, it has a linear layer for the
+    state, a sum and the activation.
     """
     count = Counter(each.name for each in operations)
     products = [each.args[1:] for each in operations if each.name == "linear"]
@@ -836,7 +836,7 @@ def _program(operations: Collection[Operation], activation: str) -> _Program | N
 
 
 def _rnn(match: Match, extend: Extension) -> Group | None:
-    # All nodes that were written for the call: all steps, layers and directions
+    # All nodes that come from the call: all steps, layers and directions
     root = match.nodes[0]
     call = re.search(_LAYER_CALL, source_line(root.node.proto))
     if call is None:
@@ -875,7 +875,7 @@ def _is_read_outside(value: Value, inside: Collection[Node], extend: Extension) 
 
 
 def _operands(nodes: Sequence[tuple[RecordedNode, Operation]], program: _Program) -> dict[str, Value] | None:
-    # None: there is not one input and one initial state
+    # Returns None unless there are exactly one input and one initial state.
     made = {value for recorded, _ in nodes for value in recorded.node.outputs}
     found: dict[str, dict[Value, str]] = {"x": {}, "h0": {}}
     for recorded, each in nodes:
@@ -901,4 +901,4 @@ def _operands(nodes: Sequence[tuple[RecordedNode, Operation]], program: _Program
 _ENDS = ("Concat", "Transpose", "Identity", "Unsqueeze", "Tanh", "Relu")
 
 RNN = Decomposition(_ENDS, Either(tuple(map(Op, _ENDS))), _rnn, _LAYER_CALL)
-"""``nn.RNN``, all of whose steps are nodes."""
+"""``nn.RNN``, unrolled into nodes for each step."""

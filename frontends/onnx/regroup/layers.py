@@ -33,8 +33,8 @@ from .matcher import (
 
 # Scaled dot-product attention, for opsets without an Attention operator
 #
-# The TorchScript exporter writes boolean and causal masks in float32. In half precision it converts the scores and the
-# values to float32 and computes on in it: the file attends in another precision than PyTorch, and is not matched.
+# The TorchScript exporter writes boolean and causal masks in float32. In half precision, it converts the scores and the
+# values to float32. Such a file computes attention in another precision than PyTorch, so it is not matched.
 
 
 Q, KT, V, MASK = (Operand(name) for name in ("q", "kt", "v", "mask"))
@@ -64,7 +64,7 @@ _SWAPPED = Op("Transpose", Operand("k"), check=_swaps_last)
 
 _FOLDED = Op(
     "Reshape", Op("Transpose", Named("folded", Op("Reshape", Operand("k"))), check=_swaps_last)
-)  # with all axes before the last two merged
+)  # all axes before the last two may be merged
 
 _SPREAD = Named("spread", Op("Expand", Named("apart", Op("Unsqueeze", Operand("head")))))
 
@@ -100,7 +100,7 @@ def _attention(match: Match, extend: Extension) -> Group | None:
         return None
     rows, weights, keys = q.known_shape[:-1], match.values["weights"].shape, kt.known_shape[-1]
     if weights is not None and v.known_shape[-2] == keys:
-        weights = (*weights[:-1], keys)  # the product with the values requires it, whatever the mask's size is called
+        weights = (*weights[:-1], keys)  # required by the product with the values, even if the mask has another symbol
     if not is_shape(weights, (*rows, keys)) or not is_shape(y.shape, (*rows, v.known_shape[-1])):
         return None  # broadcast beyond the queries
     if "unscaled" in match.values and not _is_scaled_by_one(match, extend):
@@ -135,7 +135,7 @@ def _attention(match: Match, extend: Extension) -> Group | None:
 
 
 def _is_scaled_by_one(match: Match, extend: Extension) -> bool:
-    # The exporter removes products with 1.
+    # The exporter removes multiplications by 1.
     written_for = origin(match.nodes[0].node.proto)
     source = operation(written_for)
     if source is None or source.name != "scaled_dot_product_attention":
@@ -145,14 +145,14 @@ def _is_scaled_by_one(match: Match, extend: Extension) -> bool:
 
 
 def _allows_all(mask: Value, extend: Extension) -> bool:
-    # PyTorch's models leave such a mask out unless they are exported.
+    # Models in PyTorch omit such a mask, except during export.
     made = extend.producer(mask)
     source = made.node.inputs[0] if made is not None and made.node.op == "Expand" else mask
     return source is not None and source.role == "const" and source.data is not None and bool(all(source.data.flat))
 
 
 def _is_folded(match: Match, mask: Value) -> bool:
-    # The exporter guards for boolean masks only.
+    # The exporter writes this guard only for boolean masks.
     return mask.stored is not None and bool(origin(match.nodes[0].node.proto))
 
 
@@ -168,11 +168,11 @@ def _one_head_for_many(
     pattern: Pattern = _REPEATED_HEADS,
     shape: tuple[Dim, ...] | None = None,
 ) -> tuple[Match, Value] | None:
-    # The exporter repeated keys or values for grouped queries; ``shape``: of the repeated keys.
+    # Find keys or values that the exporter repeated for grouped queries; ``shape`` is that of the repeated keys.
     without = {name: v for name, v in match.values.items() if name not in ("head", "apart", "spread", "folded")}
     longer = extend(Match(without, match.nodes), value, pattern)
     if longer is None or not origin(longer.nodes[0].node.proto):
-        return None  # a program that repeats them itself attends to the repeated ones
+        return None  # the program itself repeats them, so the repeated ones are the operands
     head, apart, spread = (longer.values[name].known_shape for name in ("head", "apart", "spread"))
     if len(head) != 4 or apart != (*head[:2], 1, *head[2:]):
         return None
@@ -228,7 +228,7 @@ def _linear(match: Match, extend: Extension) -> Group | None:
         w = w.viewed(w.shape[::-1])
     operands = {"x": x, "w": w}
     if b is not None:
-        # one operation of the user's program may have a computed bias too
+        # a single operation of the program may also have a computed bias
         if not (written_for or _is_learned_part(b, extend)) or not is_shape(b.shape, w.known_shape[:1]):
             return None
         operands["b"] = b
@@ -239,7 +239,7 @@ _ZERO_BIAS = Either((Number(0.0), Op("Expand", Number(0.0))))
 
 
 def _unbiased(match: Match, _: Extension) -> Group | None:
-    # The bias is computed and zero.
+    # The exporter adds a computed bias of zeros.
     recorded = match.nodes[0]
     if match.values["b"].stored is not None or recorded.call.layer.op not in ("conv", "conv_transpose"):
         return None
@@ -256,7 +256,7 @@ CONV = Decomposition(
 )
 
 
-# Losses: terms of single elements, and their mean or sum
+# Losses: elementwise terms, and their mean or sum
 
 
 TARGET, ZERO = Operand("target"), Number(0.0)
@@ -276,8 +276,8 @@ def _reduced(terms: Pattern) -> Either:
 def _loss(
     op: str, terms: Pattern, *roots: str, source: str = "", operands: tuple[str, ...] = ("x", "target"), **settings: str
 ) -> Decomposition:
-    # ``terms``: the loss of each element; ``source``: the function of PyTorch that writes it as several operations;
-    # ``settings``: values of the match by attribute.
+    # ``terms``: the loss of each element; ``source``: the PyTorch function that computes it by several operations;
+    # ``settings``: names of matched values by attribute.
     kind = "".join(word.capitalize() for word in op.split("_"))
 
     def build(match: Match, _: Extension) -> Group | str | None:
@@ -556,7 +556,7 @@ def _sum_of(*factors: Pattern) -> Op:
 
 
 def _unit(x: Pattern) -> Op:
-    # The length is not less than a small number.
+    # The norm is clamped to a small minimum.
     length = Op("ReduceL2", x)
     return Op("Div", x, Op("Clip", Either((Op("Identity", length), length)), Number()))
 
@@ -574,7 +574,7 @@ COSINE_SIMILARITY = Decomposition(
 
 
 def _rooted(difference: Pattern) -> Op:
-    # The older exporter writes a power of 0.5, or nearly so.
+    # The older exporter writes a power of about 0.5.
     return Op("Pow", Op("ReduceSum", Op("Pow", difference, Number(2.0))), Named("root", Number()))
 
 
@@ -606,7 +606,7 @@ PAIRWISE_DISTANCES = Decomposition(
 """``cdist(x0, x1)``."""
 
 
-# Interpolation along one axis, which PyTorch decomposes before the exporter sees it
+# Interpolation along one axis, which PyTorch decomposes before export
 
 
 _CALL = function("interpolate", "upsample")
@@ -641,8 +641,8 @@ LINEAR_RESIZE = Decomposition(("Add",), _BETWEEN, _linear_resize, _CALL, needs_o
 
 # Assignments to parts of tensors, and tensors filled with one number, by ``torch.export``-based exporters
 #
-# The exporter has no operators that write into memory: an assignment to a part of a tensor becomes a scatter into a
-# copy of the tensor, and all that is the same in every run becomes a constant.
+# ONNX has no in-place operators: an assignment to a part of a tensor becomes a scatter into a copy of the tensor.
+# Tensors that are equal in every run become constants.
 
 
 UPDATES, PLACES = Operand("updates"), Operand("places")
@@ -675,7 +675,7 @@ def _assign(match: Match, extend: Extension) -> Group | str | None:
     if written_for is None or not extend.program.is_assigned(written_for.result, updates=may_update):
         return "the program does not assign to a part of a tensor"
     match = extend(match, places, _COUNTED) or extend(match, places, _ONE_NUMBER) or match
-    updates = replace(match.values["updates"], spread=None)  # one number for all places fills them first
+    updates = replace(match.values["updates"], spread=None)  # PyTorch first fills a tensor with the number
     return Group("assign", "ScatterND", {"x": match.values["x"], "updates": updates}, {}, match.nodes)
 
 
@@ -689,11 +689,11 @@ _FILLED = Either((Op("Expand", Operand("value")), Op("ConstantOfShape", Operand(
 _COUNTED_UP = Op("Range", Operand("start"), Operand("limit"), Operand("delta"))
 
 _OWN_FUNCTION = re.compile(r"(?!.*\b(?:torch|F|functional)\.)\s*(?:return |[^(]*[=:] *)?(?:self\.)?\w+\(")
-"""A line that calls a function of the program, whose own lines exporters leave out unless it is that of a module."""
+"""A line that calls a function of the program. Exporters omit the lines inside, unless it is a module."""
 
 
 def _full(match: Match, extend: Extension) -> Group | None:
-    # The program creates it, or fills it, or assigns to it in parts.
+    # The program creates or fills the tensor, or assigns to parts of it.
     written_for = _operation_of(match)
     if written_for is None or written_for.name not in CREATES:
         return None

@@ -1,4 +1,4 @@
-"""How exporters decompose operators: patterns of nodes, conditions on a match, and the operator that it is."""
+"""Decompositions of operators by exporters: patterns of nodes, checks of a match, and the resulting operator."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ..values import Value
 from ..walk.walker import RecordedNode
 
 TOLERANCE = {"float16": 1e-3, "bfloat16": 8e-3}
-"""Relative tolerance for a constant, by dtype; 1e-6 for all others."""
+"""Relative tolerances of constants by dtype; 1e-6 for other dtypes."""
 
 Match: TypeAlias = patterns.Match[Value, RecordedNode]
-"""A match of a pattern: values by name, and the nodes between these and the root, the root first."""
+"""A match of a pattern: values by name, and the matched nodes, root first."""
 
 
 @dataclass(slots=True)
 class NodeGraph:
-    """The recorded nodes, as patterns are matched against them; see :class:`costcore.trace.patterns.Graph`.
+    """The graph of recorded nodes for pattern matching; see :class:`costcore.trace.patterns.Graph`.
 
     Attributes:
         producers: the node that produces each value.
@@ -37,7 +37,7 @@ class NodeGraph:
     commutative: Collection[str] = ("Add", "Mul")
 
     def described(self, value: Value) -> tuple[str, str]:
-        """Return the name of a value, and a sentence on where it comes from."""
+        """Return the name of a value, and its origin in words."""
         recorded = self.producers.get(value)
         if recorded is not None:
             pairs = zip(recorded.node.proto.output, recorded.node.outputs, strict=False)
@@ -48,18 +48,18 @@ class NodeGraph:
         return name, f"a value is {'stored' if name else 'an input'}"
 
     def between(self, bound: Value, value: Value, moved: bool) -> tuple[RecordedNode, ...] | None:
-        """Return no nodes if both are the same value, or constants of the same number, else None."""
+        """Return () if both are the same value, or constants of the same number; else None."""
         if bound is value:
             return ()
         is_scalar = bound.role != "data" and bound.data is not None and bound.data.size == 1
         return () if is_scalar and is_number(value, bound.data.item()) else None
 
     def number(self, value: Value, number: float | None) -> tuple[RecordedNode, ...] | None:
-        """Return no nodes for a constant with elements of this number alone, else None."""
+        """Return () for a constant whose elements all are this number; else None."""
         return () if is_number(value, number) else None
 
     def computed(self, value: Value, op: Op) -> tuple[tuple[RecordedNode], list[Value | None]] | str:
-        """Return the node that computes a value; its further inputs must be constants."""
+        """Return the node of ``op`` that computes a value; inputs beyond the operands of ``op`` must be constants."""
         recorded, count = self.producers.get(value), len(op.operands)
         if recorded is None or recorded.node.key != f"ai.onnx::{op.kind}":
             return op.kind
@@ -76,7 +76,7 @@ class NodeGraph:
 
 
 def is_number(value: Value, number: float | None) -> bool:
-    """Return True for a constant with elements of this number alone, up to the rounding of its dtype."""
+    """Return True for a constant whose elements all are this number, up to rounding."""
     if value.role == "data" or value.data is None or not value.data.size:
         return False
     if number is None:
@@ -89,7 +89,7 @@ def is_number(value: Value, number: float | None) -> bool:
 
 
 def last_axis(recorded: RecordedNode) -> bool:
-    """Return True if the attribute ``axis`` of a layer is its last axis."""
+    """Return True if the attribute ``axis`` is the last axis."""
     axis: Any = recorded.call.layer.attrs.get("axis")
     return bool(axis == recorded.call.layer.out.ndim - 1)
 
@@ -99,7 +99,7 @@ Equal: TypeAlias = "tuple[tuple[Dim, Dim], ...]"
 
 
 class DependsOnSizes(Exception):  # noqa: N818 - no error: it ends the check of one match
-    """A match computes the operator for some sizes only.
+    """A match is the operator for some sizes only.
 
     Args:
         equal: pairs of sizes that must be equal.
@@ -119,7 +119,7 @@ class Group(NamedTuple):
         operands: its operands by canonical name.
         attrs: its attributes.
         nodes: the nodes, the root first.
-        outputs: its outputs; empty for those of the root.
+        outputs: its outputs; empty for the outputs of the root.
     """
 
     op: str
@@ -135,7 +135,7 @@ class Extension(Protocol):
 
     @property
     def program(self) -> Program:
-        """The operations that nodes were written for."""
+        """The operations of the user's program."""
 
     def whole(self, value: Value) -> Value:
         """Return the tensor that a value is a slice of, else the value itself."""
@@ -150,24 +150,25 @@ class Extension(Protocol):
         """Return True if nothing outside reads between the nodes of a match, except for these outputs."""
 
     def __call__(self, match: Match, value: Value, pattern: Pattern, shared: bool = False) -> Match | None:
-        """Return the longer match; None if ``pattern`` does not fit, or if other nodes read between its nodes.
+        """Return the extended match; None if ``pattern`` does not fit, or if other nodes read its inner values.
 
-        With ``shared``, other nodes may read between them.
+        With ``shared``, other nodes may read them.
         """
 
 
 class Decomposition(NamedTuple):
-    """How exporters decompose one operator.
+    """The decomposition of one operator by exporters.
 
     Attributes:
-        roots: op_types of the last node.
-        pattern: the nodes.
-        build: returns the group for a match; if the match does not compute the operator, why, or None if its shapes or
-            dtypes say so. It may raise :class:`DependsOnSizes`.
-        source_call: the call, as a regular expression, that PyTorch itself decomposes before its exporter sees it.
-        outputs: names of values of the match that other nodes may read, as further outputs of the operator.
-        is_hook: whether these nodes (``NodeProto``) come from a hook of PyTorch, which no line of the program calls.
-        needs_origin: whether nodes without any origin are not taken for the operator, as they are often something else.
+        roots: the op_types of the last node.
+        pattern: the pattern of the nodes.
+        build: returns the group of a match. If the match is not the operator, it returns a reason (str), or None if
+            shapes or dtypes do not fit; it may raise :class:`DependsOnSizes`.
+        source_call: a regular expression for a call that PyTorch decomposes before export.
+        outputs: names of matched values that other nodes may read, as further outputs of the operator.
+        is_hook: returns whether nodes (``NodeProto``) come from a PyTorch hook, which no line of the program calls.
+        needs_origin: whether to reject nodes without metadata on their operation, because they are often something
+            else.
     """
 
     roots: tuple[str, ...]
@@ -179,9 +180,9 @@ class Decomposition(NamedTuple):
     needs_origin: bool = False
 
     def is_written_for(self, nodes: Collection[Any]) -> bool:
-        """Return True if the exporter wrote these nodes (``NodeProto``) for one operation, or for one call.
+        """Return True if these nodes (``NodeProto``) come from one operation, or from one call.
 
-        A node without an origin was written by the exporter's optimizer, in place of others between these.
+        A node without metadata was written by the exporter's optimizer, as a replacement of other such nodes.
         """
         origins = {origin(node): node for node in nodes}
         if len(origins) == 1:
@@ -194,21 +195,21 @@ class Decomposition(NamedTuple):
 X, X0, X1, X2, W, B = (Operand(name) for name in ("x", "x0", "x1", "x2", "w", "b"))
 
 ONE = Number(1.0)
-"""Operands of patterns by their names in calculators, and the number one."""
+"""Operands of patterns, named as in calculators, and the number one."""
 
 
-# The user's program, from the operation in the metadata of each node
+# The user's program, from the operations in node metadata
 
 
 DEEPEST = 16
-"""How many nested slices are followed."""
+"""The maximum number of nested slices."""
 
 _CALL = re.compile(
     r"%(\w+) : \[[^\]]*\] = call_function\[target=torch\.ops\.aten\.(\w+)\.\w+\]\(args = \((.*)\), kwargs = "
 )
 
 OVERWRITES = {"slice_scatter": "slice", "select_scatter": "select"}
-"""Operations that replace a part of a tensor, and the operation that takes such a part."""
+"""Operations that replace a part of a tensor, and the operation that returns this part."""
 
 WRITES = ("copy", "fill")
 
@@ -218,17 +219,17 @@ CREATES = {
     "arange": "arange",
     "fill": "full",
 }
-"""Operations that create a tensor, and the operators that they are."""
+"""Operations that create a tensor, and their operators."""
 
 _COPY = re.compile(r"%copy(_\d+)?")
-"""Results of copies; an exporter that takes a copy for its source writes no node for it, only names it as operand."""
+"""Results of copies. An exporter may write no node for a copy, but still name it as operand."""
 
 TensorPart: TypeAlias = "tuple[str, tuple[tuple[str, ...], ...]]"
-"""A tensor, and the slices that were taken from it one after another."""
+"""A tensor, and a chain of slices of it."""
 
 
 class Operation(NamedTuple):
-    """An operation of the program: its result (``%slice_1``), its name (``slice``) and arguments, all as text."""
+    """An operation of the program as text: result (``%slice_1``), name (``slice``) and arguments."""
 
     result: str
     name: str
@@ -236,18 +237,19 @@ class Operation(NamedTuple):
 
 
 def operation(origin: str) -> Operation | None:
-    """Return the operation in the metadata of a node; None if it has another form."""
+    """Parse the operation in the metadata of a node; None if it has another form."""
     found = _CALL.match(origin)
     return None if found is None else Operation(f"%{found[1]}", found[2], tuple(found[3].split(", ")))
 
 
 class Program:
-    """Operations by result.
+    """The operations of the user's program by result.
 
-    The exporter replaces an assignment to a part of a tensor: it slices the part, copies to it or fills it, and
-    scatters the result into the tensor at the same place. No other program is exported like this. For an update in
-    place (``x[1:] += y``), another operation stands for the copy; a program that calls ``slice_scatter`` itself may be
-    exported like that too.
+    The exporter rewrites an assignment to a part of a tensor: it slices the part, copies into it or fills it, and
+        scatters
+    the result into the tensor at the same place. Only an assignment is exported like this. For an in-place update
+    (``x[1:] += y``), another operation replaces the copy; this is ambiguous, because a program that calls
+    ``slice_scatter`` may be exported in the same way.
 
     Args:
         origins: the operations in the metadata of all nodes.
@@ -259,9 +261,9 @@ class Program:
             self._operations[found.result] = None if found.result in self._operations else found
 
     def is_assigned(self, result: str, *, updates: bool = False) -> bool:
-        """Return True if an operation that overwrites a part of a tensor was an assignment to that part.
+        """Return True if an operation that overwrites a part of a tensor was an assignment to this part.
 
-        With ``updates``, it may also have been an operation that updates the part in place, or one that reads it.
+        With ``updates``, it may also have been an in-place update of the part, or an operation that reads it.
         """
         target: TensorPart | None = None
         for _ in range(DEEPEST):
@@ -282,7 +284,7 @@ class Program:
 
     @cached_property
     def assigned_to(self) -> frozenset[str]:
-        """The tensors that the program assigns to in parts."""
+        """The tensors with parts that the program assigns to."""
         overwrites = (step for step in self._operations.values() if step is not None and step.name in OVERWRITES)
         return frozenset(step.args[0] for step in overwrites if self.is_assigned(step.result))
 

@@ -26,7 +26,7 @@ from torch.nn import functional
 
 from costcore._version import __version__
 from costcore.analyses.timing.calibrated import Conditions
-from costcore.analyses.timing.calibration import Calibration, OpSignature, Point, Rates, left_out_errors, site_of
+from costcore.analyses.timing.calibration import Calibration, OpSignature, Point, Rates, left_out_errors, signature_of
 from costcore.api.hook import make_report
 from costcore.errors import CostError, unknown
 from costcore.isolated import is_current
@@ -204,9 +204,9 @@ class Sweep:
         found: dict[OpSignature, list[float]] = {}
         for clock, round_ in self._rounds:
             if abs(clock - usual) <= CLOCK_TOLERANCE * usual:
-                for site, seconds in round_.items():
-                    found.setdefault(site, []).extend(seconds)
-        return [Point(site, median(seconds)) for site, seconds in found.items()]
+                for signature, seconds in round_.items():
+                    found.setdefault(signature, []).extend(seconds)
+        return [Point(signature, median(seconds)) for signature, seconds in found.items()]
 
     def noise(self) -> float:
         """Return the relative difference of a chain's times at start, middle and end: the median over sentinels."""
@@ -224,7 +224,7 @@ class Sweep:
             for records in self._of_group(order[start : start + GROUP]):
                 for call, cost, _, _, seconds in records:
                     if cost is not None and seconds is not None:
-                        found.setdefault(site_of(call, cost), []).append(seconds)
+                        found.setdefault(signature_of(call, cost), []).append(seconds)
         return found
 
     def _of_group(self, group: list[int]) -> list[Sequence[CallCost]]:

@@ -1,4 +1,4 @@
-"""The Core ML frontend of costcore: it counts packages and files from their graph, without weights."""
+"""The Core ML frontend of costcore: counts packages and files from their graph, without reading weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from costcore.plugins import hookimpl
 OPTIONS = {
     "dims": "sizes of the dimensions that the model leaves open",
     "function": "which function of the model is counted",
-    "trips": "how often loops run whose number of runs depends on data",
+    "trips": "iterations of each loop with a data-dependent trip count",
 }
 
 
@@ -34,7 +34,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
 
 @hookimpl
 def costcore_calculators() -> Mapping[str, Calculator]:
-    """Return the formulas of operations that no other framework has."""
+    """Return the formulas of operations that only Core ML has."""
     from .rows import CALCULATORS
 
     return CALCULATORS

@@ -1,4 +1,4 @@
-"""Read a Core ML model and record the calls of one pass: the entry of this frontend."""
+"""Entry of this frontend: read a Core ML model and record the calls of one pass."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def estimate(
 ) -> None:
     """Record the calls of one pass of ``model``.
 
-    A size that the model leaves open is a symbol with the name of its input and axis, ``x_0``.
+    A size that the model leaves open becomes a symbol, named after its input and axis: ``x_0``.
 
     Args:
         recorder: receives the calls.
         model: the path of a package or file.
-        inputs: shapes of the inputs in order or by name, if the model leaves sizes open.
-        dims: the open sizes by the names of their symbols, ``{"x_0": 8}``.
-        function: the function that is counted; default: the one that runs by default.
-        trips: how often loops run whose number of runs depends on data; default: a symbol for each.
+        inputs: shapes of the inputs, in order or by name; only needed if the model leaves sizes open.
+        dims: values of open sizes by symbol, ``{"x_0": 8}``.
+        function: the function to count; default: the default function of the model.
+        trips: iterations of each loop with a data-dependent trip count; default: a symbol for each.
 
     Raises:
-        CostError: if the file is not a Core ML model with a graph, or is damaged; the message includes the file.
+        CostError: if the file is not a Core ML model with a graph, or is damaged; the message names the file.
         TypeError, ValueError: for an invalid option.
     """
     recording = GraphRecording(recorder, "coreml", trips, LEARNED_BY)
@@ -61,10 +61,10 @@ def estimate(
 
 
 def _stages(model: Model, function: str | None) -> list[tuple[str, Block]]:
-    """Return the block of a function, or the blocks of all stages of a pipeline with their names.
+    """Return the block of a function; for a pipeline, the names and blocks of all stages.
 
     Raises:
-        CostError: if a function does not exist.
+        CostError: if the function does not exist.
     """
     if model.stages:
         return [(name, block) for name, stage in model.stages for _, block in _stages(stage, None)]
@@ -76,7 +76,7 @@ def _stages(model: Model, function: str | None) -> list[tuple[str, Block]]:
 
 
 def entering_values(model: Model, stages: Sequence[tuple[str, Block]]) -> list[tuple[str, TypeInfo]]:
-    """Return the values that stages of a pipeline read and no stage before them makes."""
+    """Return the inputs of a pipeline: values that a stage reads and no earlier stage returns."""
     made: set[str] = set()
     found: dict[str, TypeInfo] = {}
     for _, block in stages:

@@ -1,4 +1,7 @@
-"""Layers of neural networks in the older format, as operations of MIL; numbers are fields of NeuralNetwork.proto."""
+"""Translate layers of the older neural-network format to MIL operations.
+
+Numbers are fields of NeuralNetwork.proto.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ from .wire import Message
 T = TypeVar("T")
 
 WEIGHTS = {1: "float32", 2: "float16", 31: "int8"}
-"""Dtypes of weights by the field of ``WeightParams`` that stores them; with field 40, its bit width decides."""
+"""Dtypes of weights by their field of ``WeightParams``. Field 40, quantization, gives the bit width instead."""
 
 UNARY = ("sqrt", "rsqrt", "inverse", "pow", "exp", "log", "abs", "threshold")
-"""Functions of the layer ``unary`` by their number."""
+"""Functions of a ``unary`` layer, in the order of the enumeration."""
 
 ACTIVATIONS = {
     5: "linear_activation",
@@ -100,7 +103,7 @@ PLAIN = {
     1460: "clamped_relu",
     1461: "argsort",
 }
-"""Layers without weights or shapes of their own, by their field."""
+"""Operations for layers without weights or shapes, by the field of the layer."""
 
 COMPARISONS = frozenset(range(815, 833))
 """Comparisons that may have a constant (``alpha``) as second operand."""
@@ -119,14 +122,14 @@ OTHERS = {
     1200: "randomUniformDynamic",
     1220: "randomBernoulliDynamic",
 }
-"""Names of layers whose work is in networks of their own, or whose results depend on data, by their field."""
+"""Names of unsupported layers by field: they run networks inside them, or their result shapes depend on data."""
 
 FIRST_LAYER, LAST_LAYER = 100, 2000
-"""The numbers of the fields that hold the parameters of a layer."""
+"""The range of fields for the parameters of a layer."""
 
 
 class Layer(NamedTuple):
-    """A layer: its parameters, the names of its operands, and how many results it has."""
+    """A layer: its parameters, the names of its operands, and the number of its results."""
 
     parameters: Message
     inputs: Sequence[str]
@@ -150,7 +153,7 @@ def network_block(model: Model) -> Block:
     """Return the layers of a network as a block.
 
     Raises:
-        CostError: if it has a layer that is not read.
+        CostError: if a setting of a layer is not supported.
         ValueError: if the file is damaged.
     """
     network = model.network
@@ -172,7 +175,7 @@ def network_block(model: Model) -> Block:
 
 
 def _operations(layer: Message) -> list[Operation]:
-    """Return the operations of a layer; an unsupported layer keeps its own name, and is not counted."""
+    """Return the operations of a layer. An unsupported layer keeps its own name and is not counted."""
     name, inputs, outputs = layer.text(1), layer.texts(2), layer.texts(3)
     field = next((number for number in layer.numbers() if FIRST_LAYER <= number < LAST_LAYER), 0)
     parameters = layer.one(field)
@@ -217,7 +220,7 @@ def _operation(kind: str, name: str, operands: Operands, outputs: Sequence[str])
 
 
 def _in_turn(name: str, steps: Sequence[tuple[str, Operands]], outputs: Sequence[str]) -> list[Operation]:
-    """Return the operations of a layer of several, each of which reads the result of the one before as ``x``."""
+    """Chain several operations of a layer: each reads the result of the previous one as ``x``."""
     found: list[Operation] = []
     for i, (kind, operands) in enumerate(steps):
         given = {**operands, "x": [found[-1].outputs[0][0]]} if found else operands
@@ -226,13 +229,13 @@ def _in_turn(name: str, steps: Sequence[tuple[str, Operands]], outputs: Sequence
 
 
 def _shifted(p: Message) -> list[tuple[str, Operands]]:
-    """Return what a layer ``unary`` does first, ``scale * x + shift``; nothing by default."""
+    """Return the ``scale * x + shift`` that precedes the function of a ``unary`` layer; empty by default."""
     scale, shift = (p.floats(5) or [0.0])[0] or 1.0, (p.floats(4) or [0.0])[0]
     return [] if (scale, shift) == (1.0, 0.0) else [("linear_activation", {})]
 
 
 def _biased(field: int, p: Message, inputs: Sequence[str]) -> list[tuple[str, Operands]]:
-    """Return the addition of a bias that the operation of a layer does not have."""
+    """Return the addition of the bias, for layers whose MIL operation has no bias."""
     if field == 245 and p.integer(3):
         shape, bias = p.integers(4), p.one(5)
     elif field == 1045 and len(inputs) == 1 and p.integer(7):
@@ -257,7 +260,7 @@ def _integers(*data: int) -> list[str | GraphValue]:
 
 
 def _weight(weights: Message, *shape: int) -> list[str | GraphValue]:
-    """Return a weight, of the type in which it is stored."""
+    """Return a weight in its stored dtype."""
     dtype = next((name for number, name in WEIGHTS.items() if weights.size(number)), "float32")
     if weights.has(40):
         dtype = bits_type(weights.one(40).integer(1))
@@ -267,7 +270,7 @@ def _weight(weights: Message, *shape: int) -> list[str | GraphValue]:
 
 
 def _windows(p: Message, valid: int, same: int) -> dict[str, list[str | GraphValue]]:
-    """Return the padding of a layer with windows."""
+    """Return the padding of a convolution or pooling."""
     if p.has(same):
         return {"pad_type": _text("same_lower" if p.one(same).integer(1) == 1 else "same")}
     return {"pad_type": _text("custom"), "pad": _integers(*(n for side in _borders(p.one(valid).one(1)) for n in side))}
@@ -511,7 +514,7 @@ def _embedding(layer: Layer) -> tuple[str, Operands]:
 
 def _embedding_nd(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    # the weight is stored transposed, and the index is the last axis
+    # the weight is stored transposed, and indices have an extra last axis of size 1
     shape = p.integer(1), p.integer(2)
     return "gather", {
         "x": _weight(p.one(20), *shape),
@@ -579,7 +582,7 @@ def _slice_by_size(layer: Layer) -> tuple[str, Operands]:
 
 
 def _recurrent(kind: str, field: int) -> Callable[[Layer], tuple[str, Operands]]:
-    """Return the reader of a recurrent layer, whose gates have weights of their own in the file."""
+    """Return the reader of a recurrent layer. The file has separate weights for each gate."""
 
     def read(layer: Layer) -> tuple[str, Operands]:
         p = layer.parameters
@@ -645,7 +648,7 @@ def _stacked(layer: Layer) -> tuple[str, Operands]:
 
 
 def _filled(kind: str, number: int) -> Callable[[Layer], tuple[str, Operands]]:
-    """Return the reader of a layer that makes a tensor of a shape."""
+    """Return the reader of a layer that fills a tensor of a given shape."""
     return lambda layer: (kind, {"shape": _integers(*layer.parameters.integers(number))})
 
 
@@ -817,4 +820,4 @@ LAYERS: Mapping[int, Callable[[Layer], tuple[str, Operands]]] = {
     },
     1350: _layer_norm,
 }
-"""The layers that are read, by their field; :data:`PLAIN` has more."""
+"""Readers of layers by field, in addition to :data:`PLAIN`."""

@@ -1,4 +1,4 @@
-"""How often a loop runs, by the blocks of its condition and its body."""
+"""Infer the trip count of a loop from the blocks of its condition and its body."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .model import Block, Operation
 def counted_trips(
     condition: Block, body: Block, given: Sequence[GraphValue], values: Mapping[str, GraphValue]
 ) -> int | None:
-    """Return how often a loop runs that counts from a known number to one; None if that depends on data.
+    """Return the trip count of a loop that counts up to a known limit; None if it depends on data.
 
-    The condition is ``less`` of a carried value and a number, or several of them joined by ``logical_and``, as the
-    converter writes recurrent layers. The body adds a number to each such value. The comparison that fails first ends
+    The condition is ``less(counter, limit)``, or several of these joined by ``logical_and``, as the converter writes
+    recurrent layers. A counter is a loop variable to which the body adds a number. The first comparison that fails ends
     the loop.
 
     Args:
-        condition: the block that says whether it goes on.
-        body: the block that runs.
-        given: the values that it carries, at the start.
-        values: the values around it, by name.
+        condition: the block of the condition.
+        body: the block of the body.
+        given: the initial values of the loop variables.
+        values: the values outside the loop, by name.
     """
     makers = {name: operation for operation in condition.operations for name, _ in operation.outputs}
     waiting: list[Any] = [*condition.outputs]
@@ -43,7 +43,7 @@ def counted_trips(
 def _trips_below(
     less: Operation, condition: Block, body: Block, given: Sequence[GraphValue], values: Mapping[str, GraphValue]
 ) -> int | None:
-    """Return how often a comparison holds, of a value that the body adds a number to."""
+    """Return the number of iterations until one comparison fails; None if it depends on data."""
     carried = [name for name, _ in condition.inputs]
     counter, limit = _operand(less, "x"), _operand(less, "y")
     if counter not in carried or carried.index(counter) >= min(len(body.inputs), len(body.outputs), len(given)):
@@ -66,13 +66,13 @@ def _trips_below(
 
 
 def _operand(operation: Operation, name: str) -> Any:
-    """Return an operand, as a value or its name; None if there are more or none."""
+    """Return an operand, as a value or its name; None if it is absent or a list of several."""
     given = operation.inputs.get(name, ())
     return given[0] if len(given) == 1 else None
 
 
 def _number(block: Block, operand: Any, values: Mapping[str, GraphValue]) -> Any:
-    """Return the elements of an operand: of a constant of the block or of a value around it; None if unknown."""
+    """Return the elements of an operand, which is a constant in the block or a value outside; None if unknown."""
     if isinstance(operand, GraphValue):
         return operand.data
     for operation in block.operations:

@@ -1,4 +1,4 @@
-"""Read a Core ML model as plain data. ``weight.bin`` is never opened: sizes follow from types."""
+"""Parse a Core ML model into plain data. ``weight.bin`` is never opened: types have all sizes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .wire import MOST_VALUES, File, Message
 
 MOST_AXES = 64
 LARGEST = 2**40
-"""No axis is larger."""
+"""The maximum size of an axis."""
 
 DTYPES: Mapping[int, str] = {
     1: "bool",
@@ -46,10 +46,10 @@ DTYPES: Mapping[int, str] = {
     40: "float8_e4m3fn",
     41: "float8_e5m2",
 }
-"""Names of the types of elements by their number in the specification."""
+"""Dtypes by their number in the specification."""
 
 PACKED = {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "uint32": "I", "float16": "e"}
-"""How ``struct`` names types whose values are stored as bytes."""
+"""``struct`` formats of dtypes that are stored as bytes."""
 
 OTHERS = {
     **dict.fromkeys((300, 400), "generalized linear model"),
@@ -80,7 +80,7 @@ OTHERS = {
     2006: "audio feature print",
     3000: "encrypted model",
 }
-"""Kinds of models without a graph, by the field of the file."""
+"""Kinds of models without a graph, by their field of the file."""
 
 PIPELINES = (200, 201, 202)
 """The fields of pipelines: classifiers, regressors, others."""
@@ -92,16 +92,16 @@ STEPS: Mapping[int, tuple[str, Sequence[str]]] = {
     610: ("non_maximum_suppression", ("scores", "boxes")),
     900: ("identity", ("x",)),
 }
-"""Steps of pipelines that an operation computes, and the names of its operands; others have their own name."""
+"""Operations for pipeline stages without a graph, with operand names. Other stages are named after their kind."""
 
 NETWORKS = (303, 403, 500)
 """The fields of neural networks in the older format: regressors, classifiers, others."""
 
 
 class TypeInfo(NamedTuple):
-    """The type of a value: its sizes (None for an open one), and the type of its elements.
+    """The type of a value: shape (None for an open size) and dtype.
 
-    ``shape`` is None if it is not a tensor.
+    ``shape`` is None if the value is not a tensor.
     """
 
     shape: tuple[int | None, ...] | None
@@ -122,9 +122,9 @@ class Operation(NamedTuple):
     Attributes:
         type: its name in MIL, ``conv``.
         name: its own name.
-        inputs: its operands by name, in lists: names of values, or constants.
-        outputs: names and types of its results; None for a type that the file does not state.
-        blocks: blocks that it runs.
+        inputs: its operands by name, each a list of value names or constants.
+        outputs: names and types of its results; None for a type that the file does not have.
+        blocks: its nested blocks.
     """
 
     type: str
@@ -135,7 +135,7 @@ class Operation(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Operations in the order in which they run, the inputs of the block, and the names of its results."""
+    """Operations in execution order, the inputs of the block, and the names of its results."""
 
     inputs: Sequence[tuple[str, TypeInfo]]
     outputs: Sequence[str]
@@ -143,10 +143,10 @@ class Block(NamedTuple):
 
 
 class Feature(NamedTuple):
-    """An input of the model: its default shape, and for each axis whether its size is open.
+    """An input of the model: its default shape, and whether the size of each axis is open.
 
-    ``ranges`` are the least and largest size of each axis, -1 for any; ``shapes`` those that are allowed. Either may be
-    empty.
+    ``ranges`` has the minimum and maximum size of each axis, -1 for no maximum. ``shapes`` lists the allowed shapes.
+    Either may be empty.
     """
 
     shape: tuple[int, ...]
@@ -155,10 +155,10 @@ class Feature(NamedTuple):
     shapes: Sequence[tuple[int, ...]] = ()
 
     def check(self, name: str, shape: Sequence[Dim]) -> None:
-        """Check the shape of the input against what the model allows.
+        """Check that the model allows a shape of this input.
 
         Raises:
-            CostError: if it is another one.
+            CostError: if it does not.
         """
         for axis, ((least, most), size) in enumerate(zip(self.ranges, shape, strict=False)):
             if isinstance(size, int) and not (least <= size and (most < 0 or size <= most)):
@@ -170,10 +170,10 @@ class Feature(NamedTuple):
 
 
 class Model(NamedTuple):
-    """A model: its functions, features of its inputs by name, the function that runs, and its version.
+    """A model: functions, input features by name, the default function, and the specification version.
 
-    ``network`` is a neural network of the older format, whose functions the reader of layers makes; ``stages`` are the
-    models of a pipeline with their names.
+    ``network`` is a neural network of the older format, which :mod:`.layers` translates. ``stages`` has the names and
+    models of a pipeline.
     """
 
     functions: Mapping[str, Block]
@@ -187,10 +187,10 @@ class Model(NamedTuple):
 
 @contextmanager
 def opened_model(path: str) -> Iterator[Model]:
-    """Yield what a file or package holds, while it is open.
+    """Yield the model of a file or package, which stays open in the context.
 
     Raises:
-        CostError: if it has another format, or is damaged.
+        CostError: if it is not a Core ML model, or is damaged.
         OSError: if it cannot be read.
     """
     with open_file(place := _specification(path)) as file, damaged():
@@ -200,7 +200,7 @@ def opened_model(path: str) -> Iterator[Model]:
 
 
 def _specification(path: str) -> Path:
-    """Return the file with the graph: of a package, the one that its manifest names."""
+    """Return the file with the graph; the manifest of a package names it."""
     folder = Path(path)
     if not is_folder(folder):
         return folder
@@ -222,10 +222,10 @@ def _specification(path: str) -> Path:
 
 
 def _model(root: Message, depth: int = 0) -> Model:
-    """Return a model; one without a graph is an operation with its name, if it is a stage of a pipeline.
+    """Return a model. A stage of a pipeline without a graph becomes one operation.
 
     Raises:
-        CostError: if it has no graph and is none.
+        CostError: if a model outside of a pipeline has no graph.
     """
     version, description = root.integer(1), root.one(2)
     functions = description.all(20)
@@ -254,7 +254,7 @@ def _model(root: Message, depth: int = 0) -> Model:
 
 
 def _stages(pipeline: Message, number: int, depth: int) -> list[tuple[str, Model]]:
-    """Return the models of a pipeline, with the names of the file or their numbers."""
+    """Return the names and models of a pipeline; a model without a name is named after its number."""
     if depth > DEEPEST:
         raise ValueError(f"pipelines are inside each other more than {DEEPEST} deep")
     stages = pipeline if number == PIPELINES[-1] else pipeline.one(1)
@@ -266,7 +266,7 @@ def _stages(pipeline: Message, number: int, depth: int) -> list[tuple[str, Model
 
 
 def _step(number: int, description: Message) -> Block:
-    """Return a stage of a pipeline without a graph: one operation, with the inputs and results of its description."""
+    """Return one operation for a pipeline stage without a graph; its description has the inputs and results."""
     given, made = ([(each.text(1), _described(each.one(3))) for each in description.all(place)] for place in (1, 10))
     kind, names = STEPS.get(number, (OTHERS[number], ()))
     operands: dict[str, Sequence[str | GraphValue]] = {
@@ -279,7 +279,7 @@ def _step(number: int, description: Message) -> Block:
 
 
 def _described(kind: Message) -> TypeInfo:
-    """Return the type of a feature: a tensor, or one number; texts and dictionaries are values without a size."""
+    """Return the type of a feature: a tensor or a scalar; strings and dictionaries become scalar strings."""
     if (feature := _feature(kind)) is not None:
         return TypeInfo(feature.shape, "float32")
     if kind.has(1) or kind.has(2):
@@ -288,7 +288,7 @@ def _described(kind: Message) -> TypeInfo:
 
 
 def _feature(kind: Message) -> Feature | None:
-    """Return the usual shape of an input, and which sizes are open; None for other features than tensors."""
+    """Return the default shape of an input and its open axes; None if it is not a tensor."""
     if kind.has(4):
         image = kind.one(4)
         channels = 1 if image.integer(3) in (10, 40) else 3
@@ -317,7 +317,7 @@ def _size(value: int) -> int:
 
 
 def _function(function: Message) -> Block:
-    """Return the block of a function for the newest opset; it has the inputs of the function."""
+    """Return the block of the active opset, with the inputs of the function."""
     blocks = function.named(3)
     name = function.text(2)
     block = blocks.get(name) or next(iter(blocks.values()), None)
@@ -338,11 +338,11 @@ def _block(block: Message, inputs: Sequence[tuple[str, TypeInfo]] | None = None,
 
 
 _new_operation: Callable[..., Operation] = tuple.__new__
-"""Builds an operation of all its attributes in order three times as fast."""
+"""Creates an operation from a tuple of all attributes, three times as fast as the constructor."""
 
 
 def _operation(operation: Message, depth: int) -> Operation:
-    """Return an operation; what constants state as attributes are operands, too. A constant has its result's name."""
+    """Return an operation. Attributes become operands, too. A constant is named after its result."""
     kind, outputs = operation.text(1), _named_types(operation, 3)
     inputs: dict[str, list[str | GraphValue]] = {}
     for key, span in operation.entries(2):
@@ -384,11 +384,11 @@ def _type(kind: Message, is_inner: bool = False) -> TypeInfo:
 
 
 Constant: TypeAlias = "tuple[tuple[int, ...], str, tuple[Any, ...] | None]"
-"""Shape, type of elements, and elements of a constant if it is small."""
+"""Shape, dtype, and the elements if the constant is small."""
 
 
 OF_ARGUMENT, OF_VALUE = (0x0A, 0x0A), (0x1A, 0x0A, 0x22, 0x0A)
-"""The tags around the name in an argument that is one value, and around the text in a constant that is one."""
+"""Paths of tags for :meth:`Message.only_text`: to the name in an argument, and to the text in a constant."""
 
 
 def _argument(argument: Message) -> list[str | Constant]:
@@ -396,7 +396,7 @@ def _argument(argument: Message) -> list[str | Constant]:
 
 
 def _constant(value: Message) -> Constant:
-    """Return a constant; small ones with their elements."""
+    """Return a constant, with its elements if it is small."""
     kind = value.made(value.span(2), _type)
     shape = tuple(size or 0 for size in kind.shape or ())
     is_small = value.has(3) and prod(shape) <= MOST_VALUES
@@ -408,7 +408,7 @@ def _constant_value(shape: tuple[int, ...], dtype: str, data: tuple[Any, ...] | 
 
 
 def _elements(tensor: Message, dtype: str) -> tuple[Any, ...] | None:
-    """Return the elements of a constant; None if they are stored in a way that nobody needs."""
+    """Return the elements of a constant; None for encodings that no rule needs."""
     if tensor.has(3):
         return tuple(map(bool, tensor.one(3).integers(1)))
     for number in (2, 5):

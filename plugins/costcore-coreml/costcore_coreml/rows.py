@@ -1,4 +1,4 @@
-"""The mapping rules of MIL's operations, of every opset."""
+"""The mapping rules of MIL operations, for all opsets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ UNARY: Mapping[str, str] = {
     "threshold": "threshold",
     "thresholded_relu": "threshold",
 }
-"""Functions of one operand, and of numbers that are not operands."""
+"""Functions of one tensor; further arguments are constants that do not affect the cost."""
 
 BINARY: Mapping[str, str] = {
     **{
@@ -132,13 +132,13 @@ OLDER = frozenset(
         ),
     )
 )
-"""Operations of layers of the older format, and of steps of pipelines, that MIL does not have."""
+"""Operations that MIL does not have: of layers in the older format, and of pipeline stages."""
 
 LEARNED_BY = frozenset(("add", "gather", "matmul", "mul", "real_div", "sub"))
-"""Operations whose constants of several real numbers are learned. For layers, the position shows which are learned."""
+"""Operations whose constants of several floats are learned. In layers, the row says which operands are."""
 
 WALKED = frozenset(("cond", "const", "read_state", "while_loop"))
-"""Operations that are followed into their blocks, or are values."""
+"""Operations that are values or have blocks; the walker handles them."""
 
 OPERANDS: Mapping[str, Sequence[str]] = {
     name: operands.split()
@@ -200,7 +200,7 @@ LEAST_AXES: Mapping[str, Sequence[int]] = {
 
 @element_wise
 def calc_elements(layer: Layer) -> Cost:
-    """Functions that no other framework has, of each element by the table."""
+    """Elementwise functions that only Core ML has."""
     return Cost(PER_ELEMENT[layer.op] * layer["x"].size, layer.read, layer.written, layer.attrs)
 
 
@@ -214,17 +214,17 @@ CALCULATORS: Mapping[str, Calculator] = dict.fromkeys(PER_ELEMENT, calc_elements
 
 
 def operand(name: str) -> Source:
-    """Return a source for an operand; None if it is absent."""
+    """Return a source that reads an operand; None if it is absent."""
     return lambda a: a.get(name)
 
 
 def setting(name: str, default: Any = None) -> Source:
-    """Return a source for the element of a constant operand."""
+    """Return a source that reads a scalar constant operand."""
     return lambda a: number(a, name, default)
 
 
 def parts(name: str) -> Source:
-    """Return a source for what is stored beside the compressed elements of an operand: scales, tables, masks."""
+    """Return a source that reads the scales, tables and masks of a compressed operand."""
     return lambda a: getattr(a.get(name), "beside", None)
 
 
@@ -272,7 +272,7 @@ POOL: Mapping[str, Source] = {**WINDOWS, "ceil_mode": setting("ceil_mode", False
 
 
 def _side(name: str) -> Callable[[Arguments], Any]:
-    """Return a source for one side of a product, which may be given transposed."""
+    """Return a source that reads one side of a product, transposed if the operation says so."""
 
     def read(a: Arguments) -> Any:
         value = a[name]
@@ -294,7 +294,7 @@ def _matrix(a: Arguments) -> Any:
 
 
 def _is_table(a: Arguments) -> bool:
-    """Return whether rows of a stored matrix are looked up."""
+    """Return whether a gather looks up rows of a stored matrix."""
     x = a["x"]
     return bool(x.is_stored and x.is_parameter and x.ndim == 2 and number(a, "axis", 0) in (0, -2))
 
@@ -305,7 +305,7 @@ def _vectors(name: str, shape: tuple[int, int]) -> Source:
 
 
 def _recurrent(native: str, state: bool = False) -> Row:
-    """Return the row of a recurrent layer; ``[T, N, I]`` and weights ``[gates H, I]``, ``[gates H, H]``."""
+    """Return the row of a recurrent layer with input ``[T, N, I]`` and weights ``[gates H, I]``, ``[gates H, H]``."""
     inputs: dict[str, Source] = {
         "x": operand("x"),
         "h0": operand("initial_h"),
@@ -334,7 +334,7 @@ def _recurrent(native: str, state: bool = False) -> Row:
 
 
 def _steps(a: Arguments) -> Any:
-    """Return the input of a recurrent layer of the older format as ``[T, N, I]``; its first axis has the steps."""
+    """Return the input of an older recurrent layer as ``[T, N, I]``; its first axis is time."""
     x = a["x"]
     return x.viewed(x.shape[0], 1, x.shape[1]) if x.ndim in (2, 4) else x.viewed(*x.shape[:3])
 

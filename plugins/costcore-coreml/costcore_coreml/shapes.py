@@ -1,4 +1,4 @@
-"""Shapes of results that a file leaves open, and the values of small integers from which operations take shapes."""
+"""Infer the shapes that a file leaves open, and the elements of small tensors that determine shapes."""
 
 from __future__ import annotations
 
@@ -38,30 +38,30 @@ Found = Sequence["Dim | None"]
 
 
 def values(a: Arguments, name: str) -> tuple[Any, ...] | None:
-    """Return the elements of a small constant operand; None if they are not known."""
+    """Return the elements of a small constant operand; None if they are unknown."""
     found = a.get(name)
     return found.data if isinstance(found, GraphValue) else None
 
 
 def number(a: Arguments, name: str, default: Any = None) -> Any:
-    """Return the element of a constant operand; a default if it is absent or unknown."""
+    """Return the first element of a constant operand; ``default`` if it is absent or unknown."""
     return (values(a, name) or (default,))[0]
 
 
 def axes_of(a: Arguments, name: str, rank: int) -> tuple[int, ...] | None:
-    """Return the axes that a constant operand lists, counted from the front; None if they are not known."""
+    """Return the axes in a constant operand, non-negative and sorted; None if they are unknown."""
     found = values(a, name)
     return None if found is None else tuple(sorted({int(axis) % max(rank, 1) for axis in found}))
 
 
 def sizes_of(a: Arguments, name: str, count: int, default: int = 1) -> tuple[int, ...]:
-    """Return an operand that lists one integer for each axis of space."""
+    """Return an operand with one integer per spatial axis."""
     found = values(a, name)
     return tuple(map(int, found)) if found is not None and len(found) == count else (default,) * count
 
 
 def paddings(a: Arguments, kernel: Sequence[Dim], dilation: Sequence[int]) -> tuple[tuple[Dim, Dim], ...]:
-    """Return how many places a window adds before and after each axis, the last ones of ``x``."""
+    """Return the padding before and after each spatial axis."""
     count = len(kernel)
     kind = number(a, "pad_type", "valid")
     if kind in ("same", "same_lower"):
@@ -77,7 +77,7 @@ def paddings(a: Arguments, kernel: Sequence[Dim], dilation: Sequence[int]) -> tu
 
 
 def _windows(a: Arguments, kernel: Sequence[Dim]) -> Shape:
-    """Return the axes of space of what windows make of ``x``, the last ones."""
+    """Return the spatial sizes of the result of a convolution or pooling."""
     count = len(kernel)
     x, steps, dilation = a["x"].shape[-count:], sizes_of(a, "strides", count), sizes_of(a, "dilations", count)
     if number(a, "pad_type", "valid") in ("same", "same_lower"):
@@ -149,7 +149,7 @@ def _reshaped_like(a: Arguments) -> Shape:
 
 def _joined(a: Arguments) -> Shape:
     shapes = [value.shape for value in a["values"]]
-    return joined(shapes, int(number(a, "axis", 0))) if any(shapes) else (len(shapes),)  # numbers make a vector
+    return joined(shapes, int(number(a, "axis", 0))) if any(shapes) else (len(shapes),)  # scalars make a vector
 
 
 def _stacked(a: Arguments) -> Shape:
@@ -171,7 +171,7 @@ def _expanded(a: Arguments) -> Shape | None:
 
 
 def _sliced(a: Arguments) -> Sequence[Dim | None] | None:
-    """Return the shape of ``slice_by_index``. A mask can move an end to the end of its axis, or drop an axis."""
+    """Return the shape of ``slice_by_index``. Masks ignore a bound or drop an axis."""
     x, begins, ends = a["x"].shape, values(a, "begin"), values(a, "end")
     rank = len(x)
     masks = {name: values(a, f"{name}_mask") or (False,) * rank for name in ("begin", "end", "squeeze")}
@@ -191,7 +191,7 @@ def _sliced(a: Arguments) -> Sequence[Dim | None] | None:
 
 
 def _slice_axis(a: Arguments) -> Shape:
-    """Return what a slice keeps of one axis, by its bounds or by its size."""
+    """Return the shape of a slice of one axis, given by its bounds or by its size."""
     x, axis = a["x"].shape, int(number(a, "axis", 0)) % max(a["x"].ndim, 1)
     size = number(a, "size")
     kept = sliced(x[axis], *(number(a, name) for name in ("begin", "end", "stride"))) if size is None else size
@@ -225,13 +225,13 @@ def _gathered_nd(a: Arguments) -> Shape:
 
 
 def _old_embedding(a: Arguments) -> Shape:
-    """Return rows as channels: of an index for each step, ``[T, 1, 1, 1]``."""
+    """Return the shape of an older embedding: indices ``[T, …, 1, 1, 1]`` give rows as channels."""
     indices = a["indices"].shape
     return (*indices[:-3], a["x"].shape[1], 1, 1) if len(indices) > 3 else (*indices[:1], a["x"].shape[1])
 
 
 def _blocks(a: Arguments) -> Shape:
-    """Return the shape after a block of space became channels, or channels a block."""
+    """Return the shape of space to depth, or of depth to space (``outward``)."""
     *outer, c, height, width = a["x"].shape
     block = int(next(number(a, name) for name in ("block_size", "upscale_factor", "downscale_factor") if name in a))
     if a["outward"]:
@@ -240,7 +240,7 @@ def _blocks(a: Arguments) -> Shape:
 
 
 def _batches(a: Arguments) -> Shape | None:
-    """Return the shape after blocks of space became samples, or samples blocks."""
+    """Return the shape of space to batch, or of batch to space (``outward``)."""
     (n, c), block = a["x"].shape[:2], values(a, "block_shape")
     sides = values(a, "crops" if a["outward"] else "paddings")
     if block is None or sides is None:
@@ -252,7 +252,7 @@ def _batches(a: Arguments) -> Shape | None:
 
 
 def _recurrent(a: Arguments, with_c: bool = False) -> Sequence[Shape]:
-    """Return all steps, and the last state; ``[T, N, 2 H]`` and ``[N, 2 H]`` in two directions."""
+    """Return the shapes of all steps and of the last state; two directions have ``2 H`` features."""
     steps, batch = a["x"].shape[:2]
     hidden = a["weight_hh"].shape[1] * (2 if number(a, "direction") == "bidirectional" else 1)
     made = (steps if number(a, "output_sequence", False) else 1, batch, hidden)
@@ -260,7 +260,7 @@ def _recurrent(a: Arguments, with_c: bool = False) -> Sequence[Shape]:
 
 
 def _old_recurrent(a: Arguments) -> Sequence[Shape]:
-    """Return shapes of all steps or of the last step, and of states, with the rank of ``x``; axis 0 has the steps."""
+    """Return the shapes of the steps (all or the last) and of the states, with the rank of ``x``; axis 0 is time."""
     x = a["x"].shape
     hidden = a["weight_hh"].shape[1]
     made = hidden * (2 if number(a, "direction") == "bidirectional" else 1)
@@ -312,7 +312,7 @@ def _box_resized(a: Arguments) -> Shape:
 
 
 def _empty_list(a: Arguments) -> Shape:
-    """Return the shape of a list; open sizes of its elements follow from the values that are written into it."""
+    """Return the shape of a new list. Open sizes of its elements are set to 1 until a value is written."""
     elements = a.get("elem_shape", ())
     sizes = [each.data[0] if each.data else 1 for each in (elements if isinstance(elements, list) else [elements])]
     return (number(a, "init_length", 1), *(size if isinstance(size, int) and size >= 0 else 1 for size in sizes))
@@ -341,7 +341,7 @@ def _scaled(a: Arguments) -> Shape | None:
     *outer, height, width = a["x"].shape
     if all(float(factor).is_integer() for factor in factors):
         return (*outer, height * int(factors[0]), width * int(factors[1]))
-    # a factor in single precision stands for a fraction, 1.1 for 11 / 10
+    # float32 1.1 is meant to be 11 / 10
     exact = [Fraction(float(factor)).limit_denominator(1 << 14) for factor in factors]
     return (*outer, as_integer(times(height, exact[0])), as_integer(times(width, exact[1])))
 
@@ -468,11 +468,11 @@ RULES: Mapping[str, Callable[[Arguments], Found | None]] = {
     "slice_by_size": _slice_by_size,
     "sliding_windows": _slid,
 }
-"""The rules of operations; reductions, functions of elements and norms have one for all of their kind."""
+"""Rules by operation. :func:`shapes_of` has the common rules of reductions and elementwise functions."""
 
 
 OUTWARD = frozenset(("batch_to_space", "depth_to_space", "pixel_shuffle"))
-"""Operations that make space of channels or samples; others undo them."""
+"""Operations that move channels or samples to space; others do the reverse."""
 
 SEVERAL: Mapping[str, Callable[[Arguments], Sequence[Found]]] = {
     "gru": _recurrent,
@@ -482,11 +482,11 @@ SEVERAL: Mapping[str, Callable[[Arguments], Sequence[Found]]] = {
     "rnn": _recurrent,
     "topk": _topk,
 }
-"""The rules of operations with several results."""
+"""Rules of operations with several results."""
 
 
 def shapes_of(kind: str, a: Arguments, count: int) -> Sequence[Found | None]:
-    """Return the shapes of the results of an operation; None for one that no rule gives."""
+    """Return the shapes of the results of an operation; None for a shape that no rule infers."""
     if kind == "split":
         found: Sequence[Found | None] = _split(a, count)
         return found if len(found) == count else [None] * count
@@ -519,7 +519,7 @@ SAME = frozenset(
 
 
 def data_of(kind: str, a: Arguments) -> tuple[Any, ...] | None:
-    """Return the elements of a small result that is computed of shapes; None if they are not known."""
+    """Return the elements of a small result computed from shapes; None if they are unknown."""
     x = values(a, "x")
     if kind == "shape":
         return tuple(a["x"].shape)
@@ -566,7 +566,7 @@ def needed(a: Arguments, name: str) -> tuple[Any, ...]:
     """Return the elements of a small constant operand.
 
     Raises:
-        LookupError: if they are not known.
+        LookupError: if they are unknown.
     """
     found = values(a, name)
     if found is None:

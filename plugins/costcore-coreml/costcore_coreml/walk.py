@@ -1,4 +1,4 @@
-"""Walk the blocks of a model: loops and branches, compressed weights, states, everything else as calls."""
+"""Walk the blocks of a model: record operations as calls, run loops and branches, skip decompression of weights."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from .rows import LEAST_AXES, OPERANDS, WALKED
 from .shapes import Found, data_of, shapes_of
 
 COMPRESSED = "constexpr_"
-"""How the names of operations begin that unpack weights as they are read."""
+"""The prefix of operations that decompress weights."""
 
 AS_STORED = "weights are compressed: they are read as they are stored, and unpacking them is not counted"
 
 RANDOM = "random_"
 
 NO_OPTIONS: Mapping[str, Any] = {}
-"""The options of nodes: none, in one object that all nodes share."""
+"""The empty options that all nodes share."""
 
 
 class Compressed(GraphValue):
-    """A weight that is stored compressed; beside it are its scales, offsets, tables, and non-zero elements."""
+    """A compressed weight. ``beside`` has its scales, offsets, tables and non-zero elements."""
 
     __slots__ = ()
 
     @property
     def is_real(self) -> bool:
-        """True: its elements stand for real numbers."""
+        """True: its codes represent floats."""
         return True
 
 
@@ -52,7 +52,7 @@ class Walker:
         self._recording, self._sizes = recording, sizes
 
     def run(self, stages: Sequence[tuple[str, Block]], inputs: Mapping[str, GraphValue]) -> None:
-        """Record the block of a function, or the blocks of all stages of a pipeline, with their inputs by name."""
+        """Record the block of a function, or of all stages of a pipeline; ``inputs`` are values by name."""
         values, outputs = dict(inputs), []
         for self._stage, block in stages:
             outputs = self._block(block, values, Place())
@@ -60,11 +60,13 @@ class Walker:
         self._recording.finish(inputs.values(), outputs)
 
     def _block(self, block: Block, values: dict[str, GraphValue], place: Place) -> list[GraphValue]:
-        """Record a block, add the results of its operations to the known values by name, and return its outputs."""
+        """Record a block, add the results of its operations to ``values``, and return its outputs."""
         for operation in block.operations:
             if operation.type == "const" and len(operation.inputs) == len(operation.outputs) == 1:
                 given = operation.inputs.get("val", ())
-                if len(given) == 1 and isinstance(value := given[0], GraphValue):  # as most operations are
+                if len(given) == 1 and isinstance(
+                    value := given[0], GraphValue
+                ):  # fast path: most operations are constants
                     values[operation.outputs[0][0]] = value
                     continue
             arguments = {name: self._argument(operation, given, values) for name, given in operation.inputs.items()}
@@ -85,7 +87,7 @@ class Walker:
         return [_known(name, values, "the block") for name in block.outputs]
 
     def _argument(self, operation: Operation, given: Sequence[Any], values: Mapping[str, GraphValue]) -> Any:
-        """Return an operand, or the operands of a list."""
+        """Return an operand: a value, or a list of values."""
         try:
             found = [each if isinstance(each, GraphValue) else values[each] for each in given]
         except KeyError as error:
@@ -93,7 +95,7 @@ class Walker:
         return found if len(found) != 1 else found[0]
 
     def _unpacked(self, operation: Operation, arguments: Mapping[str, Any]) -> list[GraphValue]:
-        """Return weights that are stored compressed: their elements are those of one operand, with others beside it.
+        """Return a decompressed weight as a compressed value, with the codes of the main operand; others are beside it.
 
         Raises:
             CostError: if an operand or a shape is missing.
@@ -115,14 +117,14 @@ class Walker:
         return [mask, value] if len(shapes) > 1 else [value]
 
     def _record(self, operation: Operation, arguments: dict[str, Any], place: Place) -> list[GraphValue]:
-        """Record an operation that computes; return its results."""
+        """Record an operation as a call; return its results."""
         _check(operation, arguments)
         if operation.type == "read_state":
             return [arguments["input"]]
         is_write = operation.type == "write_state"
         outputs = [arguments["input"]] if is_write else self._results(operation, arguments)
         if operation.type.startswith(RANDOM) and "x" not in arguments:
-            arguments = {}  # numbers that are made in each run, of constants
+            arguments = {}  # generated in each run; its operands are constants
         name = operation.name or (operation.outputs[0][0] if operation.outputs else "")
         kind, module = operation.type, module_of(name)
         if self._stage:
@@ -134,7 +136,7 @@ class Walker:
     def _branch(
         self, operation: Operation, arguments: Mapping[str, Any], values: Mapping[str, GraphValue], place: Place
     ) -> list[GraphValue]:
-        """Record the more expensive of two blocks."""
+        """Record a branch: the more expensive block counts."""
         if len(operation.blocks) != 2:
             raise CostError(f"{_text(operation)} has {len(operation.blocks)} blocks (expected 2)")
         pairs = zip(("true", "false"), operation.blocks, strict=True)
@@ -145,7 +147,7 @@ class Walker:
     def _loop(
         self, operation: Operation, arguments: Mapping[str, Any], values: Mapping[str, GraphValue], place: Place
     ) -> list[GraphValue]:
-        """Record the condition and the body of a loop, as often as they run."""
+        """Record the condition and the body of a loop with their trip counts."""
         found = arguments.get("loop_vars", [])
         given = found if isinstance(found, list) else [found]
         if len(operation.blocks) != 2:
@@ -163,7 +165,7 @@ class Walker:
     def _inside(
         self, block: Block, given: Sequence[GraphValue], values: Mapping[str, GraphValue], place: Place
     ) -> list[GraphValue]:
-        """Record a block with the values that it is given."""
+        """Record a block of a loop with the values of its inputs."""
         made = [
             self._value(name, kind, given[i].shape if i < len(given) else None)
             for i, (name, kind) in enumerate(block.inputs)
@@ -173,7 +175,7 @@ class Walker:
         return self._block(block, {**values, **{value.name: value for value in made}}, place)
 
     def _returned(self, operation: Operation, inner: Sequence[GraphValue]) -> list[GraphValue]:
-        """Return the results of an operation that runs blocks, of which one returns ``inner``."""
+        """Return the results of a loop or branch; ``inner`` are the results of a block."""
         shapes = [value.shape for value in inner] + [None] * len(operation.outputs)
         return [self._value(name, kind, shape) for (name, kind), shape in zip(operation.outputs, shapes, strict=False)]
 
@@ -182,7 +184,7 @@ class Walker:
         kinds = [kind for _, kind in operation.outputs]
         shapes: Sequence[Found | None] = [None] * len(kinds)
         if None in kinds or any(kind.shape is not None and None in kind.shape for kind in kinds if kind is not None):
-            with suppress(*FAILURES):  # sizes depend on data, or the file is damaged
+            with suppress(*FAILURES):  # sizes depend on data, or the file is damaged: they become symbols
                 shapes = shapes_of(operation.type, arguments, len(kinds))
         given = [value for value in arguments.values() if isinstance(value, GraphValue) and not value.is_stored]
         default = given[0].dtype if given else "float32"
@@ -196,15 +198,15 @@ class Walker:
                 shape = given[0].shape
             made.append(self._value(name, kind, shape, default))
         if made and made[0].ndim <= 1:
-            with suppress(*FAILURES):  # the numbers are not sizes, or the file is damaged
+            with suppress(*FAILURES):  # data stays unknown
                 made[0].data = data_of(operation.type, arguments)
         return made
 
     def _value(self, name: str, kind: TypeInfo | None, found: Found | None, dtype: str = "float32") -> GraphValue:
-        """Return a value of a type with the found sizes in place of open sizes; sizes that no rule finds are symbols.
+        """Return a value. Open sizes are those of ``found``; unknown sizes become symbols.
 
         Raises:
-            CostError: if a size is no size.
+            CostError: if a size is not a number, negative or too large.
         """
         if kind is not None and None not in (kind.shape or ()):
             return GraphValue(kind.shape or (), kind.dtype, name)  # all sizes are known
@@ -215,7 +217,7 @@ class Walker:
         sizes = tuple(self._sizes(f"{name}_{i}") if size is None else as_size(size) for i, size in enumerate(shape))
         if any(not is_symbolic(size) and not 0 <= size <= LARGEST for size in sizes):
             raise CostError(f"{name!r} has the shape {sizes}")
-        if shown := [str(sizes[i]) for i in unknown if is_symbolic(sizes[i])]:  # the others were given
+        if shown := [str(sizes[i]) for i in unknown if is_symbolic(sizes[i])]:  # dims has the others
             what = (
                 f"the shape of {name!r} depends on data: {', '.join(shown)}. Give sizes with dims={{{shown[0]!r}: …}}"
             )
@@ -224,17 +226,17 @@ class Walker:
 
 
 MASKS = ("data_mask", "indices_mask")
-"""Which elements are not zero, of operations that unpack the elements themselves and return both."""
+"""Operands with a sparsity mask, which operations with two results return, too."""
 
 MAIN = ("indices_nonzero_data", "quantized_data", "data", "indices", "mask", "nonzero_data", "source_val")
-"""The operands of operations that unpack weights that have one number or bit for each element of the result."""
+"""Operands that may hold the stored codes of a weight, in order of preference."""
 
 PARTS = ("scale", "zero_point", "offset", "lut", "nonzero_data")
-"""The further operands of these operations, such as scales."""
+"""Operands stored beside the codes, such as scales."""
 
 
 def _bits(kind: str, main: GraphValue, lut: Any) -> str:
-    """Return the type of the stored elements; older files store bits of indices and masks as bytes."""
+    """Return the dtype of stored codes. Older files declare packed indices and masks as bytes."""
     if main.dtype != "uint8" or kind not in ("constexpr_lut_to_dense", "constexpr_sparse_to_dense"):
         return main.dtype
     if kind == "constexpr_sparse_to_dense":
@@ -244,14 +246,14 @@ def _bits(kind: str, main: GraphValue, lut: Any) -> str:
 
 
 FAILURES = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, StopIteration)
-"""The exceptions of shape rules for an absent, unknown or wrong operand."""
+"""Exceptions that a shape rule raises if an operand is absent, unknown or wrong."""
 
 
 def as_size(size: Any) -> Dim:
-    """Return a size.
+    """Convert a number or expression to a size.
 
     Raises:
-        CostError: if it is none.
+        CostError: if it is not a size.
     """
     try:
         return as_dim(int(size) if isinstance(size, (float, Fraction)) and size == int(size) else size)
@@ -266,10 +268,10 @@ def _known(name: str, values: Mapping[str, GraphValue], reader: str) -> GraphVal
 
 
 def _check(operation: Operation, arguments: Mapping[str, Any]) -> None:
-    """Check that an operation has the operands that its row reads.
+    """Check that an operation has the operands that its rule needs.
 
     Raises:
-        CostError: if it does not; the file is damaged.
+        CostError: if one is missing; the file is damaged.
     """
     names, axes = OPERANDS.get(operation.type, ()), LEAST_AXES.get(operation.type, ())
     for name, least in zip(names, (*axes, *([0] * len(names))), strict=False):
@@ -290,6 +292,6 @@ def _text(operation: Operation) -> str:
 
 
 def module_of(name: str) -> str:
-    """Return the path of the module around an operation of a converted TensorFlow graph, ``a.b`` of ``a/b/MatMul``."""
+    """Return the module path of an operation of a converted TensorFlow graph: ``a.b`` for ``a/b/MatMul``."""
     path = name.strip("/").rpartition("/")[0]
     return ".".join([part for part in path.replace(".", "_").split("/") if part]) if path else ""

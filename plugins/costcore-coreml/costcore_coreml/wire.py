@@ -1,4 +1,4 @@
-"""Read protobuf messages field by field: what nobody asks for, weights above all, is skipped."""
+"""A lazy protobuf reader: fields that are not needed, above all weights, are skipped."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any, TypeAlias, TypeVar
 T = TypeVar("T")
 
 MOST_FIELDS = 2_000_000
-"""The maximum number of fields that are read of a file; an operation has about twenty."""
+"""The maximum number of fields read from a file; an operation has about twenty."""
 
 MOST_MESSAGES = 100_000
-"""The maximum number of messages of a list, such as the operations of a block; language models have 20,000."""
+"""The maximum length of a list of messages, such as the operations of a block; language models have 20,000."""
 
 MOST_VALUES = 1024
-"""The maximum numbers of a list that are read: shapes, axes and paddings have a few."""
+"""The maximum numbers read from a list; shapes, axes and paddings have a few."""
 
 NAME, CONTENT = 0x0A, 0x12
-"""The tags of the fields 1 and 2, if they are texts or messages."""
+"""The tags of fields 1 and 2 with texts or messages."""
 
 Span: TypeAlias = tuple[int, int]
-"""Where a message begins and ends."""
+"""The first byte of a message, and the byte after its last."""
 
 SHORT = 256
-"""Messages of at most so many bytes are compared with each other: types and small constants are often the same."""
+"""The maximum bytes of a message whose result is cached: types and small constants often repeat."""
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
 class File:
-    """The bytes of a file, and how many more fields of it may be read."""
+    """The bytes of a file, and the number of fields that may still be read."""
 
     __slots__ = ("content", "known", "left")
 
@@ -38,7 +38,7 @@ class File:
         self.content = content
         self.left = MOST_FIELDS
         self.known: dict[tuple[Any, bytes], Any] = {}
-        """A cache of the results of reading short messages, by function and bytes."""
+        """The cache of :meth:`Message.made`, by function and bytes."""
 
     def varint(self, position: int, end: int) -> tuple[int, int]:
         """Return the number at a position, and the position after it.
@@ -58,10 +58,10 @@ class File:
 
 
 class Message:
-    """A message of a file: its fields by number. Nested messages are read when they are asked for.
+    """A message: its fields by number. Nested messages are parsed on demand.
 
     Raises:
-        ValueError: if the bytes are not a message, or the file has more fields than are read.
+        ValueError: if the bytes are not a message, or the file has too many fields.
     """
 
     __slots__ = ("_fields", "_file")
@@ -71,7 +71,7 @@ class Message:
         self._fields: dict[int, list[int | tuple[int, int]]] = {}
         content, fields = file.content, self._fields
         while start < end:
-            # Most numbers have one byte.
+            # fast path: most numbers have one byte
             position, tag = start + 1, content[start]
             if tag > 0x7F:
                 tag, position = file.varint(start, end)
@@ -103,7 +103,7 @@ class Message:
                 raise ValueError("it has more fields than are read")
 
     def has(self, number: int) -> bool:
-        """Return whether the field is there."""
+        """Return whether the message has the field."""
         return number in self._fields
 
     def numbers(self) -> Sequence[int]:
@@ -114,15 +114,15 @@ class Message:
         """Return the messages of a field.
 
         Raises:
-            ValueError: if there are more than are read.
+            ValueError: if there are too many.
         """
         return [*self.each(number)]
 
     def each(self, number: int) -> Iterator[Message]:
-        """Yield the messages of a field, each read when it is asked for.
+        """Yield the messages of a field, parsed one by one.
 
         Raises:
-            ValueError: if there are more than are read.
+            ValueError: if there are too many.
         """
         values, file = self._fields.get(number, ()), self._file
         if len(values) > MOST_MESSAGES:
@@ -131,18 +131,18 @@ class Message:
             yield Message(file, *_span(value))
 
     def one(self, number: int) -> Message:
-        """Return the message of a field; an empty one without the field."""
+        """Return the message of a field; an empty message if the field is absent."""
         return Message(self._file, *self.span(number))
 
     def named(self, number: int) -> dict[str, Message]:
-        """Return the entries of a map from names to messages."""
+        """Return a field that maps names to messages."""
         return {name: Message(self._file, *span) for name, span in self.entries(number)}
 
     def entries(self, number: int) -> Sequence[tuple[str, Span]]:
-        """Return the entries of a list of messages with a name and a message: the name, and where the message is.
+        """Return the entries of a field that maps names to messages: each name, and the span of its message.
 
         Raises:
-            ValueError: if there are more than are read.
+            ValueError: if there are too many.
         """
         values = self._fields.get(number)
         if values is None:
@@ -152,7 +152,7 @@ class Message:
         content, found = self._file.content, []
         for value in values:
             start, end = value if type(value) is tuple else _span(value)
-            # Most have both fields in order, and lengths of one byte.
+            # fast path: most entries have both fields in order, with lengths of one byte
             middle = start + 2 + content[start + 1] if 4 <= end - start < 0x80 else end
             if middle + 1 < end and content[start] == NAME and content[middle] == CONTENT:
                 name = content[start + 2 : middle]
@@ -164,7 +164,7 @@ class Message:
         return found
 
     def made(self, span: Span, make: Callable[[Message], T]) -> T:
-        """Return what a function makes of a message; it is called once for short ones that are equal."""
+        """Return ``make(message)``; results for short messages are cached by their bytes."""
         start, end = span
         if end - start > SHORT:
             return make(Message(self._file, start, end))
@@ -175,7 +175,7 @@ class Message:
         return found
 
     def only_text(self, span: Span, *tags: int) -> str:
-        """Return the text at the end of a message in messages with some tags; empty if it is not at the end."""
+        """Follow a path of tags to a text; empty if a field follows it, or the message is long."""
         (start, end), content = span, self._file.content
         if end - start >= 0x80:
             return ""
@@ -190,7 +190,7 @@ class Message:
         return str(content[start:end].decode("utf-8", "replace"))
 
     def span(self, number: int) -> Span:
-        """Return where the message of a field is; (0, 0) without it."""
+        """Return the span of the message of a field; (0, 0) if the field is absent."""
         return _span(self._fields.get(number, [(0, 0)])[-1])
 
     def raw(self, number: int) -> bytes:
@@ -199,7 +199,7 @@ class Message:
         return bytes(self._file.content[start:end])
 
     def size(self, number: int) -> int:
-        """Return how many bytes the values of a field have, which are not read."""
+        """Return the bytes of the values of a field without reading them."""
         return sum(end - start for start, end in map(_span, self._fields.get(number, ())))
 
     def texts(self, number: int) -> list[str]:
@@ -208,7 +208,7 @@ class Message:
         return [self._file.content[start:end].decode("utf-8", "replace") for start, end in spans]
 
     def text(self, number: int) -> str:
-        """Return the text of a field; an empty one without it."""
+        """Return the text of a field; empty if the field is absent."""
         values = self._fields.get(number)
         if not values:
             return ""
@@ -220,7 +220,7 @@ class Message:
         return (self.integers(number) or [0])[-1]
 
     def integers(self, number: int) -> list[int]:
-        """Return the signed integers of a field, as many as are read."""
+        """Return the signed integers of a field, slightly more than ``MOST_VALUES`` at most."""
         found: list[int] = []
         for value in self._fields.get(number, ()):
             if isinstance(value, int):
@@ -233,7 +233,7 @@ class Message:
         return [value - (1 << 64) if value >> 63 else value for value in found]
 
     def floats(self, number: int, kind: str = "f") -> list[float]:
-        """Return the numbers of a field, as many as are read, of the type that ``struct`` names."""
+        """Return the numbers of a field, at most ``MOST_VALUES + 1``; ``kind`` is their ``struct`` format."""
         size = struct.calcsize(kind)
         found: list[float] = []
         for start, end in map(_span, self._fields.get(number, ())):

@@ -1,4 +1,4 @@
-"""The JAX frontend of costcore: it counts functions and modules from their jaxpr, without arrays or compiling."""
+"""The JAX frontend of costcore: counts functions and modules from their jaxpr, without arrays or compilation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
 
 @hookimpl
 def costcore_calculators() -> Mapping[str, Calculator]:
-    """Return the formulas of primitives that no other framework has."""
+    """Return the formulas of primitives that only JAX has."""
     from .costs import CALCULATORS
 
     return CALCULATORS

@@ -1,4 +1,4 @@
-"""Formulas of primitives that no other framework has."""
+"""Formulas of primitives that only JAX has."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OF_ONE_ELEMENT: Mapping[str, Operations] = {
 
 @element_wise
 def calc_element(layer: Layer) -> Cost:
-    """Return the cost of a primitive that computes each element by itself."""
+    """Return the cost of an elementwise primitive."""
     operations = OF_ONE_ELEMENT[layer.op.partition("::")[2]]
     return Cost(layer.out.size * operations, layer.read, layer.written, layer.attrs)
 

@@ -1,4 +1,4 @@
-"""The JAX frontend: the functions that :class:`costcore.frontend.Frontend` describes."""
+"""The JAX frontend: the functions of the protocol :class:`costcore.frontend.Frontend`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def capture(recorder: Recorder) -> AbstractContextManager[object] | None:
 
 
 def native_names(op: object) -> tuple[str, ...]:
-    """Return the full name of a primitive, of ``jax::dot_general`` or of ``dot_general_p``."""
+    """Return the full name of a primitive, given as ``"jax::dot_general"`` or as ``dot_general_p``."""
     if isinstance(op, Primitive):
         return (f"jax::{op.name}",)
     if isinstance(op, str) and op.startswith("jax::"):
@@ -64,15 +64,15 @@ def estimate(
         recorder: the recorder to write to.
         model: a function, or a module of a library on JAX.
         inputs: the arguments: a shape (tuple of ints), a ``costcore.Tensor``, a ``jax.ShapeDtypeStruct``, an array, or
-            a pytree of these; several as a tuple or list, by name as a dict. Numbers, texts and functions are passed
-            as they are.
+            a pytree of these; several as a tuple or list, by name as a dict. Numbers, strings and functions are passed
+            unchanged.
         params: positions of the arguments of a function that are learned parameters.
         dtype: the dtype of inputs given as shapes; default: float32.
-        backward: whether to count the gradients of the parameters too, or of all inputs if there are none. The outputs
-            get gradients from outside.
-        regroup: count operators that libraries decompose as one operator; names of patterns, or True for all.
+        backward: whether to also count the gradients of the parameters, or of all inputs if there are no parameters.
+            The gradients of the outputs are given as inputs.
+        regroup: count each decomposed operator as one call; names of patterns, or True for all.
         explain_regroup: whether to note why other equations do not match these patterns; or names of some of them.
-        trips: the trip count of loops that depends on data; default: a symbol for each.
+        trips: iterations of each loop with a data-dependent trip count; default: a symbol for each.
 
     Raises:
         CostError: if the function fails on these inputs, or an argument is not one of the above.
@@ -116,10 +116,10 @@ def record_program(
         positional: its other arguments by position, pytrees of abstract values.
         by_name: its other arguments by name.
         name: its name in messages.
-        backward: as of :func:`estimate`, like the options after it.
-        regroup: which decomposed operators are counted as one.
-        explain_regroup: of which patterns a note says why they do not match.
-        trips: the trip count of loops that depends on data.
+        backward: see :func:`estimate`, as for the options after it.
+        regroup: names of patterns, or True for all.
+        explain_regroup: names of patterns to explain, or True for all.
+        trips: iterations of each loop with a data-dependent trip count.
 
     Raises:
         CostError: if the function fails on these arguments.
@@ -167,12 +167,12 @@ def _positions(params: int | Sequence[int], count: int) -> tuple[int, ...]:
 
 
 class _Capture:
-    """A program with its arguments, as a function of the arrays among them.
+    """A program as a function of its array arguments alone, ready to trace.
 
     Args:
         program: the function and its variables.
         positional, by_name: the other arguments.
-        backward: whether gradients are computed too.
+        backward: whether to compute gradients, too.
     """
 
     def __init__(self, program: Program, positional: list[Any], by_name: dict[str, Any], *, backward: bool) -> None:
@@ -185,7 +185,7 @@ class _Capture:
         self._gradients: list[Any] = []
 
     def trace(self) -> Any:
-        """Return the closed jaxpr. The gradients of the outputs are inputs of a backward pass, the last ones."""
+        """Return the closed jaxpr. With ``backward``, its last inputs are the gradients of the outputs."""
         abstract = [self._leaves[i] for i in self._traced]
         if not self._backward:
             return jax.make_jaxpr(self._run)(*abstract)
@@ -193,7 +193,7 @@ class _Capture:
         return jax.make_jaxpr(self._run_backward)(abstract, self._gradients)
 
     def values(self, recorder: Recorder) -> list[Value]:
-        """Return the values of the inputs of the jaxpr that was traced."""
+        """Return the values of the inputs of the traced jaxpr."""
         found = []
         for i in self._traced:
             value, owner = value_of(self._leaves[i]), self._owners[i]
@@ -206,7 +206,7 @@ class _Capture:
 
     @property
     def n_gradients(self) -> int:
-        """The number of gradients of outputs among the inputs of the jaxpr: the last ones."""
+        """The number of gradients of outputs, the last inputs of the jaxpr."""
         return len(self._gradients)
 
     def n_params(self, values: Sequence[Value]) -> Any:
@@ -231,7 +231,7 @@ class _Capture:
         return self._split(traced)[0]
 
     def _split(self, traced: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Return the floating-point outputs, and all others with the updated state."""
+        """Return the floating-point outputs, and separately other outputs with the updated state."""
         made, updated = self._run(*traced)
         outputs = jax.tree.leaves(made)
         others = [leaf for leaf in outputs if not _is_float(leaf)]
@@ -250,7 +250,7 @@ class _Capture:
         return outputs, others, pull(list(cotangents))
 
     def _differentiated(self) -> list[int]:
-        """Return the positions of the parameters among the traced arguments, or of all floats if there are none."""
+        """Return the positions of parameters among the traced arguments, or of all floats if there are none."""
         floats = [i for i, leaf in enumerate(self._traced) if _is_float(self._leaves[leaf])]
         owners = [self._owners[self._traced[i]] for i in floats]
         learned = [i for i, owner in zip(floats, owners, strict=True) if owner.role == "param" and not owner.is_frozen]
@@ -258,7 +258,7 @@ class _Capture:
 
 
 def _owner(program: Program, path: Any) -> Owner:
-    """Return what an argument is, by its path in (variables, positional, by name)."""
+    """Return the owner of an argument, by its path in ``(variables, positional, by_name)``."""
     if path[0].idx != 0:
         return Owner("data")
     return program.owner(path[1:])
@@ -270,7 +270,7 @@ def _is_float(leaf: Any) -> bool:
 
 @contextmanager
 def _model_errors(name: str) -> Iterator[None]:
-    """Turn an exception of the program of that name into an error."""
+    """Turn an exception of the program into a CostError with the name of the program."""
     try:
         yield
     except CostError:
@@ -281,7 +281,7 @@ def _model_errors(name: str) -> Iterator[None]:
 
 
 def _changes_closure(error: Exception) -> bool:
-    # A model of Flax NNX that a function closes over cannot update its state while the function is traced.
+    # A Flax NNX model in the closure of a function cannot update its state while the function is traced.
     return type(error).__name__ == "TraceContextError"
 
 
@@ -293,11 +293,11 @@ def _short(error: Exception) -> str:
 
 
 class DefaultInputs(NamedTuple):
-    """The usual inputs of a model, as :class:`costcore.frontend.DefaultInputs` describes them.
+    """The default inputs of a model; see :class:`costcore.frontend.DefaultInputs`.
 
     Attributes:
-        inputs: its inputs, with a batch of 1 where it has none.
-        source: where they are from.
+        inputs: the inputs; an open batch size becomes 1.
+        source: their origin.
     """
 
     inputs: Any
@@ -305,7 +305,7 @@ class DefaultInputs(NamedTuple):
 
 
 def default_inputs(model: object, name: str = "") -> DefaultInputs | None:
-    """Return the inputs of a model of Keras that states all sizes but the batch; None for any other model."""
+    """Return the declared inputs of a Keras model if only batch sizes are open; None for any other model."""
     keras = sys.modules.get("keras")
     if keras is None or not isinstance(model, keras.Model) or not model.built:
         return None

@@ -1,4 +1,4 @@
-"""Operators that JAX traces as several primitives, found again: attention, normalization, linear layers."""
+"""Find operators that JAX traces as several primitives, such as attention, norms and linear layers."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from .walk import Recorded, Recording
 COMMUTATIVE = frozenset(("add", "add_any", "max", "min", "mul"))
 
 MOVING = frozenset(("broadcast_in_dim", "convert_element_type", "copy", "transpose"))
-"""Primitives that are looked through: the elements stay, their places or dtype change."""
+"""Primitives that a match skips: they keep the elements and change their order or dtype."""
 
 CAST = ("convert_element_type", "copy")
 MOVED = (*CAST, "transpose")
 
 TOLERANCE = 4e-3
-"""Relative tolerance for a constant, which bfloat16 rounds to 8 bits."""
+"""Relative tolerance of constants: bfloat16 has 8 significant bits."""
 
 Match: TypeAlias = patterns.Match[Value, int]
-"""Values and numbers by name, and the positions of the equations between these and the root."""
+"""Matched values and numbers by name, and the positions of the matched equations."""
 
 
 def op(primitive: str, *operands: Pattern) -> Op:
@@ -68,7 +68,7 @@ class Graph:
 
     Attributes:
         history: the recorded equations.
-        producers: position of the equation that produces a value, by its operand id.
+        producers: the position of the equation that produces a value, by operand id.
     """
 
     history: Sequence[Recorded]
@@ -81,7 +81,7 @@ class Graph:
         return self.producers.get(value.identity) if value.identity else None
 
     def described(self, value: Value) -> tuple[str, str]:
-        """Return the dtype and shape of a value, and a sentence on where it comes from."""
+        """Return dtype and shape of a value, and its origin in words."""
         name = f"{value.dtype}{list(value.shape)}"
         if value.number is not None:
             return name, f"a value is the constant {value.number}"
@@ -90,7 +90,7 @@ class Graph:
         return name, f"a value is {what}"
 
     def between(self, bound: Value, value: Value, moved: bool) -> tuple[int, ...] | None:
-        """Return the equations that cast one value to another, or move its axes too; None if others do."""
+        """Return the equations between two values if they only cast (or, with ``moved``, move axes); None otherwise."""
         if bound.identity == value.identity:
             return ()
         through = MOVED if moved else CAST
@@ -98,7 +98,7 @@ class Graph:
         return casts if source.identity == other.identity else None
 
     def number(self, value: Value, number: float | None) -> tuple[int, ...] | None:
-        """Return the equations that make this number, which are part of the group; None if it is another one."""
+        """Return the equations that produce a number, which join the group; None if the value is not this number."""
         found = value.number
         if not isinstance(found, (int, float)) or isinstance(found, bool):
             return None
@@ -107,7 +107,7 @@ class Graph:
         return tuple(self._makes(value))
 
     def computed(self, value: Value, op: Op) -> tuple[tuple[int, ...], Sequence[Value]] | str:
-        """Return the equation that computes a value, the equations that move the value afterwards, and its inputs."""
+        """Return the equation of ``op`` that computes a value with skipped equations after it, and its inputs."""
         nodes: list[int] = []
         source: Value | None = value
         while source is not None and (position := self.producer(source)) is not None:
@@ -119,7 +119,7 @@ class Graph:
         return op.kind
 
     def _before(self, value: Value, through: Collection[str]) -> tuple[Value, tuple[int, ...]]:
-        """Return the value before it was cast or moved by these primitives, and the equations that did it."""
+        """Return the value before the primitives ``through``, and the equations of these."""
         casts: list[int] = []
         while (position := self.producer(value)) is not None and self.history[position].primitive in through:
             casts.append(position)
@@ -135,7 +135,7 @@ class Graph:
 
 
 def looked_through(recorded: Recorded) -> Value | None:
-    """Return the input whose elements an equation passes on; None if it computes."""
+    """Return the input that an equation passes on; None if it computes new elements."""
     if recorded.primitive in MOVING:
         return recorded.inputs[0]
     if recorded.primitive == "select_n" and isinstance(choice := recorded.inputs[0].number, (bool, int)):
@@ -144,7 +144,7 @@ def looked_through(recorded: Recorded) -> Value | None:
 
 
 def vector(value: Value) -> Value:
-    """Return a value as one axis."""
+    """Return a value flattened to one axis."""
     return replace(value, shape=(value.size,))
 
 
@@ -159,15 +159,15 @@ Group: TypeAlias = tuple[Layer, tuple[Value, ...]]
 """A layer, and the values of its operands."""
 
 Builder: TypeAlias = Callable[[Match, Recorded, Graph], "Group | None"]
-"""Returns the layer for a match that ends in an equation; None if the match is something else after all."""
+"""A function that returns the layer of a match by its last equation; None if further checks fail."""
 
 
 class Decomposition(NamedTuple):
-    """How one operator is decomposed.
+    """The decomposition of one operator.
 
     Attributes:
-        pattern: the pattern of the value that it computes.
-        build: returns the layer for a match.
+        pattern: the pattern of its result.
+        build: returns the layer of a match.
     """
 
     pattern: Pattern
@@ -183,7 +183,7 @@ def layer_of(kind: str, operands: Mapping[str, Value], root: Recorded, attrs: Ma
 
 
 def of_x(kind: str, **attrs: Any) -> Builder:
-    """Return a builder of an elementwise operator of ``x``."""
+    """Return a builder for an elementwise operator of ``x``."""
 
     def build(match: Match, root: Recorded, graph: Graph) -> Group | None:
         if match.values["x"].size != root.outputs[0].size:
@@ -194,14 +194,14 @@ def of_x(kind: str, **attrs: Any) -> Builder:
 
 
 def found_product(match: Match, root: Recorded, graph: Graph) -> Recorded | None:
-    """Return the one product or convolution of a match besides its last equation; None if there are several."""
+    """Return the only product or convolution of a match, apart from its last equation; None if there are several."""
     products = [graph.history[i] for i in match.nodes if graph.history[i].primitive in PRODUCTS]
     inner = [recorded for recorded in products if recorded is not root]
     return inner[0] if len(inner) == 1 else None
 
 
 def is_mean(match: Match, length: Any) -> bool:
-    """Return whether sums are divided by the number of their elements."""
+    """Return whether the divisors of a match are ``length``, the number of summed elements."""
     count, share = match.values.get("count"), match.values.get("share")
     if count is not None and count.number != length:
         return False
@@ -309,7 +309,7 @@ ACTIVATIONS: Mapping[str, Decomposition] = {
     "relu": Decomposition(_POSITIVE, of_x("relu")),
     "sigmoid": Decomposition(_SIGMOID, of_x("sigmoid")),
 }
-"""Patterns by name, the longer ones first."""
+"""Patterns by name, longer patterns first."""
 
 
 # Softmax
@@ -342,7 +342,7 @@ _SUM = op("reduce_sum", X)
 
 
 def _mean_layer(match: Match, root: Recorded, graph: Graph) -> Group | None:
-    """Return the mean of ``x``; the sum must be divided by the number of its elements."""
+    """Return the mean of ``x``, if the divisor is the number of summed elements."""
     x, axes = match.values["x"], reduced_axes(match, graph, "reduce_sum")
     if not is_mean(match, x.size // root.outputs[0].size):
         return None
@@ -412,7 +412,7 @@ def _norm(kind: str, match: Match, root: Recorded, graph: Graph) -> Group | None
 
 
 def _norm_of_groups(match: Match, root: Recorded, graph: Graph) -> Group | None:
-    """Return a group norm, or an instance norm, of x[N, …, C]: the channels are the last axis."""
+    """Return a group or instance norm of ``x[N, …, C]``, with channels last."""
     x, axes = match.values["x"], reduced_axes(match, graph, "reduce_sum")
     reduced = {graph.history[i].inputs[0].shape for i in match.nodes if graph.history[i].primitive == "reduce_sum"}
     if axes is None or len(reduced) != 1 or x.ndim < 3 or root.outputs[0].shape != x.shape:
@@ -449,7 +449,7 @@ BATCH_NORM = Decomposition(
 
 
 def _batch_norm(match: Match, root: Recorded, graph: Graph) -> Group | None:
-    """Return a batch norm at inference: its statistics are not computed in this run."""
+    """Return a batch norm in inference, with given statistics."""
     names = [name for name in ("x", "w", "b", "mean", "var") if name in match.values]
     x, mean, var = (match.values[name] for name in ("x", "mean", "var"))
     if mean.size != var.size or graph.producer(mean) is not None or graph.producer(var) is not None:
@@ -491,9 +491,9 @@ class Side(NamedTuple):
 
     Attributes:
         value: the operand.
-        batch: sizes of its batch axes.
-        steps: elements of its free axes.
-        contracted: elements of the axes that are summed over.
+        batch: the sizes of its batch axes.
+        steps: the number of elements of its free axes.
+        contracted: the number of elements of its contracted axes.
     """
 
     value: Value
@@ -527,7 +527,7 @@ def _attention(match: Match, root: Recorded, graph: Graph) -> Group | None:
     values = next((side for side in _sides(root) if side.value.identity == match.values["v"].identity), None)
     if values is None or not pair[0].batch or values.batch_size != pair[0].batch_size:
         return None
-    # both have as many features; the keys have as many steps as the values
+    # queries and keys have the same features; the keys have as many steps as the values
     q, k = pair if pair[1].steps == values.contracted else pair[::-1]
     if k.steps != values.contracted or not _is_over(k.steps, match, graph):
         return None
@@ -574,7 +574,7 @@ PATTERNS: Mapping[str, Decomposition] = {
     "log_softmax": LOG_SOFTMAX,
     "reduce_mean": REDUCE_MEAN,
 }
-"""Every operator that is looked for; the first that matches is taken."""
+"""All patterns; the first match counts."""
 
 
 # Regrouping
@@ -586,13 +586,13 @@ def regroup_calls(
     outputs: Sequence[Value],
     explained: Collection[str] = (),
 ) -> None:
-    """Replace the calls of equations that are one operator together, from the last to the first.
+    """Replace the calls of each group of equations that forms one operator. The search starts at the last equation.
 
     Args:
-        recording: the run.
-        patterns: what to look for, by name.
+        recording: the recording of the run.
+        patterns: the patterns by name.
         outputs: the values that the program returns.
-        explained: names of the patterns of which to note why other equations do not match them.
+        explained: names of patterns; a note explains why equations that almost match do not.
     """
     history = recording.history
     producers = {value.identity: i for i, each in enumerate(history) for value in each.outputs if _is_new(each, value)}
@@ -611,12 +611,12 @@ def regroup_calls(
 
 
 def _is_new(recorded: Recorded, value: Value) -> bool:
-    """Return whether an equation computes a value, rather than passing one on."""
+    """Return whether a value is new, not a view of an input of the equation."""
     return bool(value.identity) and all(value.identity != given.identity for given in recorded.inputs)
 
 
 def _readers(history: Sequence[Recorded]) -> dict[int, set[int]]:
-    """Return the positions of the equations that read each value; views of it do not."""
+    """Return the positions of the equations that read each value; views are not reads."""
     readers: dict[int, set[int]] = {}
     for i, recorded in enumerate(history):
         for value in recorded.inputs:
@@ -634,10 +634,10 @@ class _Search:
         graph: its equations.
         readers: the equations that read each value.
         returned: ids of the values that the program returns.
-        near_misses: why equations do not match patterns.
-        taken: equations of groups.
+        near_misses: reasons why equations do not match patterns.
+        taken: the equations in groups.
         replaced: the call of each group, by its last equation.
-        found: the groups, the last first.
+        found: the groups, last group first.
     """
 
     recording: Recording
@@ -650,7 +650,7 @@ class _Search:
     found: list[Regrouping] = field(default_factory=list)
 
     def at(self, position: int, patterns: Mapping[str, Decomposition]) -> None:
-        """Take the first group that ends in an equation."""
+        """Look for a group that ends in this equation."""
         root = self.graph.history[position]
         if len(root.outputs) != 1 or looked_through(root) is not None:
             return
@@ -662,7 +662,7 @@ class _Search:
             self.near_misses.add(name, self.graph.misses, f"equation {position} ({root.primitive})")
 
     def _is_taken(self, match: Match, decomposition: Decomposition, position: int) -> bool:
-        """Take a match as a group if it is one; return whether it is."""
+        """Turn a match into a group if no other equation reads its inner values; return whether it did."""
         nodes = self._separate(frozenset(match.nodes), position)
         if not isinstance(nodes, str):
             match = Match(match.values, tuple(nodes))
@@ -675,7 +675,7 @@ class _Search:
         return False
 
     def take_views_inside(self) -> None:
-        """Take the views of values that exist only inside of groups."""
+        """Also take views of values that only exist inside groups."""
         taken = self.taken - self.replaced.keys()
         inside = {value.identity for i in taken for value in self.graph.history[i].outputs}
         for i, recorded in enumerate(self.graph.history):
@@ -683,7 +683,7 @@ class _Search:
                 self.taken.add(i)
 
     def _separate(self, nodes: frozenset[int], root: int) -> frozenset[int] | str:
-        """Return the equations of a group, or why it is none, without numbers that others read too."""
+        """Return the equations of a group, without numbers that others read; a reason (str) if it is not a group."""
         history = self.graph.history
         kept = set(nodes)
         for i in nodes - {root}:

@@ -1,4 +1,4 @@
-"""Primitives of JAX as operators of costcore: a row each, by family."""
+"""The mapping rules of JAX primitives, by family."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .values import Value, dim_of
 
 
 def operand(index: int) -> Callable[[Arguments], Any]:
-    """Return a source for the input of that number; None if there is none."""
+    """Return a source that reads an input by index; None if it is absent."""
     return lambda a: a["inputs"][index] if index < len(a["inputs"]) else None
 
 
 def output(index: int) -> Callable[[Arguments], Value]:
-    """Return a source for the output of that number."""
+    """Return a source that reads an output by index."""
 
     def read(a: Arguments) -> Value:
         value: Value = a["outputs"][index]
@@ -31,12 +31,12 @@ def output(index: int) -> Callable[[Arguments], Value]:
 
 
 def sizes(name: str) -> Callable[[Arguments], Any]:
-    """Return a source for a parameter that is a list of sizes."""
+    """Return a source that reads a parameter with sizes."""
     return lambda a: None if a.get(name) is None else tuple(map(dim_of, a[name]))
 
 
 def axes(name: str) -> Callable[[Arguments], Any]:
-    """Return a source for a parameter that is an axis, or a list of axes."""
+    """Return a source that reads a parameter with one axis or several."""
     return lambda a: tuple(map(int, a[name])) if isinstance(a[name], (tuple, list)) else int(a[name])
 
 
@@ -50,7 +50,7 @@ def row(primitive: str, op: str, inputs: Mapping[str, Source] = X, **attrs: Sour
 
 
 def constant(value: Any) -> Callable[[Arguments], Any]:
-    """Return a source for a value that does not depend on the arguments."""
+    """Return a source for a fixed value."""
     return lambda a: value
 
 
@@ -114,7 +114,7 @@ LOGIC: Mapping[str, tuple[str, str]] = {
     "or": ("logical_or", "bitwise_or"),
     "xor": ("logical_xor", "bitwise_xor"),
 }
-"""Operators on bool, and on integers."""
+"""The operators of a primitive for bool and for integers."""
 
 
 def _logic(of_bool: str, of_integers: str) -> Callable[[Arguments], str]:
@@ -122,7 +122,7 @@ def _logic(of_bool: str, of_integers: str) -> Callable[[Arguments], str]:
 
 
 def _literal(index: int) -> Callable[[Arguments], Any]:
-    """Return a source for the number of a literal; None if the input is computed."""
+    """Return a source that reads the number of a literal input; None if the input is computed."""
 
     def read(a: Arguments) -> Any:
         number = a["inputs"][index].number
@@ -132,12 +132,12 @@ def _literal(index: int) -> Callable[[Arguments], Any]:
 
 
 def _computed(index: int) -> Callable[[Arguments], Any]:
-    """Return a source for an input that is not a literal."""
+    """Return a source that reads an input; None if it is a literal."""
     return lambda a: None if a["inputs"][index].number is not None else a["inputs"][index]
 
 
 def _selected(a: Arguments) -> Any:
-    """Return the case that a literal selects everywhere; None if the choice is computed."""
+    """Return the case that a literal selects; None if the choice is computed."""
     choice = a["inputs"][0].number
     return a["inputs"][1 + int(choice)] if isinstance(choice, (bool, int)) else None
 
@@ -170,9 +170,9 @@ class Axes(NamedTuple):
     """The axes of one operand of a product.
 
     Attributes:
-        batch: those that both operands and the output share.
-        contracted: those that are summed over.
-        free: all others.
+        batch: the batch axes, shared by both operands and the output.
+        contracted: the axes that are summed over.
+        free: all other axes.
     """
 
     batch: tuple[int, ...]
@@ -194,9 +194,9 @@ def _axes(rank: int, batch: tuple[int, ...], contracted: tuple[int, ...]) -> Axe
 
 
 def weight_position(a: Arguments) -> int | None:
-    """Return which operand is the weight of a linear layer; None if the product is not a linear layer.
+    """Return the position of the weight; None if the product is not a linear layer.
 
-    The other operand is data, no axis is a batch axis of both, and something is summed over.
+    In a linear layer, one operand is a weight and the other is data; there are contracted axes, but no batch axes.
     """
     left, right = a["inputs"][:2]
     axes = axes_of(a)[0]
@@ -206,7 +206,7 @@ def weight_position(a: Arguments) -> int | None:
 
 
 def _data(a: Arguments) -> Value:
-    """Return the data of a linear layer, the features as its last axis."""
+    """Return the data of a linear layer with the features in the last axis."""
     position = 1 - (weight_position(a) or 0)
     value, axes = a["inputs"][position], axes_of(a)[position]
     if axes.contracted == (value.ndim - 1,):
@@ -231,7 +231,7 @@ def _sizes(value: Value, axes: Sequence[int]) -> list[Dim]:
 
 
 def is_matmul(a: Arguments) -> bool:
-    """Return whether the operands are stacks of matrices [..., M, K] and [..., K, N] as ``numpy.matmul`` has them."""
+    """Return whether the operands are ``[..., M, K]`` and ``[..., K, N]``, as in ``numpy.matmul``."""
     left, right = axes_of(a)
     batch = tuple(range(len(left.batch)))
     return (
@@ -244,7 +244,7 @@ def is_matmul(a: Arguments) -> bool:
 
 
 def equation(a: Arguments) -> str:
-    """Return a product as an equation of ``einsum``: batch axes first, then the free axes of both operands."""
+    """Return the ``einsum`` equation of a product. The output has batch axes first, then free axes."""
     left, right = axes_of(a)
     letters = iter(ascii_letters)
     of_left = {axis: next(letters) for axis in range(a["inputs"][0].ndim)}
@@ -257,7 +257,7 @@ def equation(a: Arguments) -> str:
 
 
 def _numbers(value: Any) -> Any:
-    """Return nested lists of axes as tuples of ints."""
+    """Convert nested lists of axes to tuples of ints."""
     return tuple(map(_numbers, value)) if isinstance(value, (tuple, list)) else int(value)
 
 
@@ -297,7 +297,7 @@ PRODUCTS: tuple[Row, ...] = (
 
 
 def _ordered(index: int, spec: str) -> Callable[[Arguments], Value]:
-    """Return a source for an operand with the axes in the order of the formulas: batch or outputs, channels, space."""
+    """Return a source that reads an operand with axes in the order of the formulas: ``[N, C, …]``, ``[O, I, …]``."""
 
     def read(a: Arguments) -> Value:
         value: Value = a["inputs"][index]
@@ -307,27 +307,27 @@ def _ordered(index: int, spec: str) -> Callable[[Arguments], Value]:
 
 
 def is_transposed(a: Arguments) -> bool:
-    """Return whether zeros are inserted between the elements of the input, as a transposed convolution does."""
+    """Return whether the input is dilated, as in a transposed convolution."""
     return any(step != 1 for step in a["lhs_dilation"])
 
 
 def is_gradient(a: Arguments) -> bool:
-    """Return whether it is the gradient of the input of a convolution with stride 1: its kernel is reversed.
+    """Return whether it is the input gradient of a convolution with stride 1, which has a reversed kernel.
 
-    It is the transposed convolution: every element of dy is multiplied by every tap. The padding, up to k - 1 on each
-    side, is only how JAX writes that.
+    It is counted as a transposed convolution: every element of dy is multiplied by every kernel element. JAX writes it
+    as a convolution with up to k - 1 padding on each side.
     """
     return bool(a["inputs"][1].is_reversed and all(step == 1 for step in a["window_strides"]))
 
 
 def kernel_fits(a: Arguments) -> bool:
-    """Return whether the kernel is no larger than the output, as in a transposed convolution."""
+    """Return whether the kernel fits into the output, as in a transposed convolution."""
     y, kernel = _output(a).shape[2:], _kernel(a)
     return all(minimum(k, size) == k for k, size in zip(kernel, y, strict=True))
 
 
 def _output(a: Arguments) -> Value:
-    """Return the output with the axes in the order of the formulas."""
+    """Return the output as ``[N, C, …]``."""
     value: Value = a["outputs"][0]
     return value.viewed(*(value.shape[axis] for axis in a["dimension_numbers"].out_spec))
 
@@ -352,7 +352,7 @@ def _padding(a: Arguments) -> Any:
 
 
 def _is_permuted(a: Arguments) -> bool | None:
-    """Return True if the axes of the data are in another order than batch, channels, space."""
+    """Return True if the data is not ``[N, C, …]``."""
     numbers = a["dimension_numbers"]
     return True if any(tuple(spec) != tuple(sorted(spec)) for spec in (numbers.lhs_spec, numbers.out_spec)) else None
 
@@ -415,7 +415,7 @@ BY_BODY: Mapping[str, str] = {
     "or": "reduce_any",
     "xor": "reduce_xor",
 }
-"""The reduction that a function of two elements makes, if it is one primitive."""
+"""Reductions by the primitive in their body."""
 
 CUMULATIVE: Mapping[str, str] = {
     "cumlogsumexp": "logcumsumexp",
@@ -427,7 +427,7 @@ CUMULATIVE: Mapping[str, str] = {
 
 
 def body(a: Arguments, name: str = "jaxpr") -> str:
-    """Return the one primitive that joins two elements; empty if several do."""
+    """Return the primitive that combines two elements; empty if there are several."""
     jaxpr: Any = getattr(a[name], "jaxpr", a[name])
     return jaxpr.eqns[0].primitive.name if len(jaxpr.eqns) == 1 and len(jaxpr.outvars) == 1 else ""
 
@@ -468,7 +468,7 @@ WINDOW = {
 }
 
 JOINS = ("add", "max", "min", "mul")
-"""Primitives that join two elements of a window."""
+"""Primitives that combine two elements of a window."""
 
 POOLING: tuple[Row, ...] = (
     Row("jax::reduce_window_max", "max_pool", X, WINDOW),
@@ -504,17 +504,17 @@ def _vectors(a: Arguments) -> str:
 
 
 def _has_vectors(a: Arguments) -> bool:
-    """Return whether eigenvectors are computed, of either side."""
+    """Return whether left or right eigenvectors are computed."""
     return bool(a["compute_left_eigenvectors"] or a["compute_right_eigenvectors"])
 
 
 def _is_unit(a: Arguments) -> bool | None:
-    """Return True if the diagonal is taken as ones, which nothing is divided by."""
+    """Return True if the diagonal is assumed to be ones, so no division is needed."""
     return True if a["unit_diagonal"] else None
 
 
 def _right_side(a: Arguments) -> Value:
-    """Return the right-hand sides as columns; they are rows if the matrix multiplies from the right."""
+    """Return the right-hand sides as columns; with ``left_side=False`` they are rows."""
     value: Value = a["inputs"][1]
     return value if a["left_side"] else value.viewed(*value.shape[:-2], value.shape[-1], value.shape[-2])
 
@@ -571,7 +571,7 @@ NOTHING = (
     *("box_get", "box_set", "log_extend", "log_read", "new_box", "new_log"),
     *("inspect_sharding", "iota_2x32_shape", "platform_index", "shape_assertion", "check", "unreachable"),
 )
-"""Primitives that compute no elements of tensors."""
+"""Primitives that compute no tensor elements."""
 
 
 def _keeps_elements(a: Arguments) -> bool:
@@ -672,7 +672,7 @@ INDEXING: tuple[Row, ...] = (
         )
         for name, reduction in SCATTERS.items()
     ),
-    # elements of references, inside kernels and loops over mutable arrays
+    # reads and writes of references to mutable arrays
     row("get", "copy"),
     row("swap", "assign", {"x": operand(0), "updates": operand(1)}),
     row("addupdate", "jax::addupdate", {"x": operand(0), "updates": operand(1)}),
@@ -684,13 +684,13 @@ INDEXING: tuple[Row, ...] = (
 
 
 KEYS = ("random_clone", "random_fold_in", "random_seed", "random_split", "random_unwrap", "random_wrap")
-"""Primitives on keys, which are bookkeeping."""
+"""Primitives on random keys, which cost nothing."""
 
 BITS = (
     *("random_bits", "rng_bit_generator", "rng_uniform", "threefry2x32", "threefry4x32"),
     *("philox2x32", "philox4x32"),
 )
-"""Primitives that make random bits, which costs no operations."""
+"""Primitives that generate random bits, which count as no operations."""
 
 RANDOM: tuple[Row, ...] = (
     *(row(name, "empty", {}) for name in KEYS),
@@ -714,7 +714,7 @@ COLLECTIVES: Mapping[str, str] = {
     "psend": "send",
     "ragged_all_to_all": "all_to_all",
 }
-"""Communication that joins no elements."""
+"""Collectives without a reduction."""
 
 JOINING: Mapping[str, tuple[str, str]] = {
     "pmax": ("all_reduce", "max"),
@@ -727,29 +727,29 @@ JOINING: Mapping[str, tuple[str, str]] = {
     "reduce_scatter": ("reduce_scatter", "sum"),
     "unreduced_reduce_scatter": ("reduce_scatter", "sum"),
 }
-"""Communication that sums the operands of all devices, or takes the largest."""
+"""Collectives with a reduction, by operator and reduction."""
 
 OPERATORS: Mapping[str, str] = {**COLLECTIVES, **{name: op for name, (op, _) in JOINING.items()}}
 
 STARTED = ("all_gather", "all_gather_reduced", "all_to_all", "pbroadcast", "ppermute", "psum", "psum_invariant")
 STARTED_MORE = ("reduce_scatter", "unreduced_psum", "unreduced_reduce_scatter")
-"""Communication in two parts: the first starts it, the second waits."""
+"""Asynchronous collectives: ``…_start`` starts the communication, ``…_done`` waits for it."""
 
 
 def axis_names(a: Arguments) -> tuple[str, ...]:
-    """Return the names of the axes of devices along which an equation communicates."""
+    """Return the names of the mesh axes along which an equation communicates."""
     names = a.get("axes", a.get("axis_name", ()))
     return tuple(name for name in (names if isinstance(names, (tuple, list)) else (names,)) if isinstance(name, str))
 
 
 def group_size(a: Arguments) -> int:
-    """Return the number of devices that communicate: those along its axes, or of a group of them."""
+    """Return the number of communicating devices: of a group, or along the mesh axes."""
     groups = a.get("axis_index_groups")
     return len(groups[0]) if groups else prod(a["device_axes"][name] for name in axis_names(a))
 
 
 def is_known(a: Arguments) -> bool:
-    """Return whether the number of devices is known: whether ``shard_map`` states the axes."""
+    """Return whether ``shard_map`` gives the sizes of the mesh axes."""
     return all(name in a["device_axes"] for name in axis_names(a))
 
 
@@ -783,7 +783,7 @@ ROWS: tuple[Row, ...] = (
     *REDUCTION,
     *TRANSFORMS,
 )
-"""Rows by family; arguments are ``inputs``, ``outputs`` and the parameters of the primitive."""
+"""All rows. Their arguments are ``inputs``, ``outputs`` and the parameters of the primitive."""
 
 CUDNN = tuple(f"{kind}{wrapper}" for kind in ("fwd", "bwd", "fp8_fwd", "fp8_bwd") for wrapper in ("", "_wrapper"))
 
@@ -796,4 +796,4 @@ UNKNOWN: Mapping[str, str] = {
     "custom_lin": "exists inside of derivatives only",
     **dict.fromkeys(("hessenberg", "schur", "tridiagonal"), "a decomposition without a formula"),
 }
-"""Primitives that cannot be counted, with the reason; they are listed in ``ignored_layers``."""
+"""Primitives that cannot be counted, and why; reports list them in ``ignored_layers``."""

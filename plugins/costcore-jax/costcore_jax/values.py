@@ -1,4 +1,4 @@
-"""Values of a jaxpr: sizes, numbers, names, and the inputs and variables of a program."""
+"""Values of a jaxpr with sizes, known numbers and module names; arguments and variables of a program."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ SIZE_FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "max": maximum,
     "min": minimum,
 }
-"""The functions in sizes that JAX prints, besides sums and products."""
+"""Functions that JAX prints in symbolic sizes."""
 
 
 def dim_of(size: Any) -> Dim:
-    """Return a size of JAX as a Python int, or as an expression of integer symbols with the names that JAX gave."""
+    """Convert a JAX size to an int, or to an expression of integer symbols with the same names."""
     return _evaluate(str(size)) if jax.export.is_symbolic_dim(size) else as_dim(size)
 
 
@@ -66,16 +66,16 @@ def _value(part: ast.expr) -> Dim:
 
 
 DTYPES = {
-    "float0": "bool",  # gradients of integers, which JAX stores as a byte per element
+    "float0": "bool",  # gradients of integers; JAX stores one byte per element
     "float4_e2m1fn": "float4_e2m1",
     "float6_e2m3fn": "float6_e2m3",
     "float6_e3m2fn": "float6_e3m2",
     "float8_e8m0fnu": "float8_e8m0",
 }
-"""Dtypes that costcore names otherwise."""
+"""Costcore names of dtypes, where they differ from JAX."""
 
 KEY = "uint64"
-"""The dtype of a random key: two words of 32 bits for the default generator."""
+"""The dtype of a random key, which is two 32-bit words for the default generator."""
 
 
 @dataclass(eq=False, slots=True)
@@ -85,13 +85,13 @@ class Value:
     Attributes:
         shape: the sizes of the axes.
         dtype: a key of :data:`costcore.ir.BITS`; empty for tokens and other values without elements.
-        role: ``param`` for a learned parameter and reshaped or sliced views of it.
+        role: ``param`` for a learned parameter and its reshaped views.
         identity: its operand id.
         parameter: the parameter id of a learned parameter; 0 for all others.
-        is_weight: whether it is a learned parameter, or computed from learned parameters by moving and casting only.
-        number: the number, if it is a literal or a literal everywhere.
+        is_weight: whether it is a learned parameter, or learned parameters that were only moved or cast.
+        number: the value of a literal, or of an array filled with a literal.
         has_gradient: whether it depends on a result of the backward pass.
-        is_reversed: whether it was made by reversing axes, as the kernel is for the gradient of the input.
+        is_reversed: whether it is the result of ``rev``, as the kernel is in the gradient of a convolution.
     """
 
     shape: tuple[Dim, ...]
@@ -124,14 +124,14 @@ class Value:
 
 
 def value_of(aval: Any, **fields: Any) -> Value:
-    """Return a value of an abstract value of JAX."""
-    aval = getattr(aval, "inner_aval", aval)  # that of a reference to memory
+    """Return the value of a JAX abstract value."""
+    aval = getattr(aval, "inner_aval", aval)  # a reference to mutable memory
     shape = tuple(map(dim_of, getattr(aval, "shape", ())))
     return Value(shape, dtype_of(getattr(aval, "dtype", None)), **fields)
 
 
 def dtype_of(dtype: Any) -> str:
-    """Return the name of a dtype of JAX in costcore; empty for None."""
+    """Return the costcore name of a JAX dtype; empty for None."""
     if dtype is None:
         return ""
     name = str(dtype)
@@ -141,7 +141,7 @@ def dtype_of(dtype: Any) -> str:
     return known if known in BITS else f"uint{8 * dtype.itemsize}"
 
 
-# Numbers that are known
+# Known numbers
 
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
@@ -162,14 +162,14 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 }
 
 PASSED_ON = frozenset(("broadcast_in_dim", "convert_element_type", "copy", "reshape", "squeeze", "stop_gradient"))
-"""Primitives whose output is their input everywhere."""
+"""Primitives that pass on a number; every element of the output is the input."""
 
 
 def number_of(primitive: str, inputs: Sequence[Value], dtype: str) -> Any:
-    """Return the number that a primitive makes of literals; None if it is unknown.
+    """Compute a primitive on known numbers; None if the result is unknown.
 
     Args:
-        primitive: its name.
+        primitive: the name of the primitive.
         inputs: its inputs.
         dtype: the dtype of its output.
     """
@@ -185,28 +185,28 @@ def number_of(primitive: str, inputs: Sequence[Value], dtype: str) -> Any:
     return FUNCTIONS[primitive](*numbers) if primitive in FUNCTIONS else None
 
 
-# Names and lines of code
+# Module names and source lines
 
 
 RECOMPUTED = "rematted_computation"
 """The scope in which ``jax.checkpoint`` repeats a forward pass."""
 
 MARK = "@"
-"""Begins a scope whose name is the complete path of a module."""
+"""The prefix of a scope with the complete path of a module."""
 
 LINES = "lines of "
-"""Begins a scope that is no module: what follows are the lines of the user's code, as a formatted traceback."""
+"""The prefix of a scope that holds the source lines of an equation as a formatted traceback, not a module."""
 
 
 class Names(NamedTuple):
-    """The scopes and transformations around an equation, the outermost first, and the lines of code in a file."""
+    """The scopes around an equation (outermost first), its transformations, and source lines from a StableHLO file."""
 
     scopes: tuple[str, ...] = ()
     transformations: frozenset[str] = frozenset()
     lines: str | None = None
 
     def inside(self, equation: Any) -> Names:
-        """Return the names inside the jaxpr of an equation, or around the equation itself."""
+        """Return these names extended by the name stack of an equation."""
         stack: Sequence[Any] = equation.source_info.name_stack.stack
         if not stack:
             return self
@@ -218,7 +218,7 @@ class Names(NamedTuple):
         return Names((*self.scopes, *scopes), self.transformations | {*found}, lines[-1] if lines else self.lines)
 
     def module(self, root: str) -> str:
-        """Return the path of the module; the scope ``root`` in front is the model itself, and left out."""
+        """Return the module path. A leading scope ``root`` is the model itself and left out."""
         scopes = [scope for scope in self.scopes if scope != RECOMPUTED]
         complete = [scope for scope in scopes if scope.startswith(MARK)]
         if complete:
@@ -230,7 +230,7 @@ class Names(NamedTuple):
     def phase(self, reads_gradient: bool) -> str:
         """Return the phase of an equation.
 
-        What reads gradients outside of any derivative is a step of an optimizer.
+        An equation that reads gradients, but is in no transformation, belongs to the optimizer.
         """
         if RECOMPUTED in self.scopes:
             return "recompute"
@@ -243,11 +243,11 @@ class Names(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """The properties of a variable.
+    """The role of a variable, and the module that owns it.
 
     Attributes:
-        role: ``param`` if it is learned, ``state`` if the model updates it otherwise.
-        module: path of the module that owns it.
+        role: ``param`` if it is learned, ``state`` if the model updates it.
+        module: the path of the module.
         name: its name in the module.
         is_frozen: whether it is a parameter that is not trained.
     """
@@ -259,21 +259,20 @@ class Owner(NamedTuple):
 
 
 def nobody(path: Any) -> Owner:
-    """Return the owner of a variable of a function: unknown."""
+    """Return an owner without a module, for variables of a plain function."""
     return Owner("param")
 
 
 @dataclass(frozen=True)
 class Program:
-    """A function with the variables that it learns or updates.
+    """A traceable function with its parameters and state.
 
     Attributes:
-        function: ``function(variables, *args, **kwargs)``, which JAX can trace. It returns what the model returns, and
-            the state that it updates.
+        function: ``function(variables, *args, **kwargs)``; returns the outputs of the model and its updated state.
         variables: a pytree of abstract values.
-        owner: returns what a variable is, by its path in the pytree.
-        root: the scope that stands for the model itself.
-        types: class of every module by path, complete once the function was traced.
+        owner: returns the owner of a variable by its path in the pytree.
+        root: the scope of the model itself.
+        types: the class of every module by path; complete after the function was traced.
     """
 
     function: Callable[..., Any]
@@ -287,11 +286,11 @@ class Program:
 
 
 JAX_NAMES = {"float8_e8m0": "float8_e8m0fnu", "float4_e2m1": "float4_e2m1fn"}
-"""Dtypes that JAX names otherwise."""
+"""JAX names of dtypes, where they differ from costcore."""
 
 
 def is_shape(value: object) -> bool:
-    """Return whether a value is a shape: a tuple of ints or symbolic sizes that is not empty."""
+    """Return whether a value is a shape: a non-empty tuple of ints or symbolic sizes."""
     return (
         isinstance(value, tuple)
         and not hasattr(value, "_fields")
@@ -305,7 +304,7 @@ def _is_size(value: Any) -> bool:
 
 
 def arguments(inputs: Any, dtype: Any = None) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments by position and by name, with abstract values in place of shapes, tensors and arrays.
+    """Return the arguments by position and by name; shapes, tensors and arrays become abstract values.
 
     Args:
         inputs: one argument, a tuple or list of several, or a dict of arguments by name.
@@ -324,14 +323,14 @@ def arguments(inputs: Any, dtype: Any = None) -> tuple[list[Any], dict[str, Any]
 
 
 def abstract(argument: Any, dtype: Any = None, label: str = "") -> Any:
-    """Return a pytree of arguments whose leaves are abstract values, or Python values to pass as they are."""
+    """Convert the leaves of a pytree to abstract values; numbers, strings and functions stay unchanged."""
     if isinstance(argument, tuple) and argument == ():
         return _array((), dtype)
     return jax.tree.map(lambda leaf: _leaf(leaf, dtype, label), argument, is_leaf=_is_leaf)
 
 
 def _is_leaf(value: Any) -> bool:
-    # Objects of NNX are split later, as they share variables.
+    # NNX objects may share variables, so nnx.split takes them apart later.
     return is_shape(value) or _is_object_of_nnx(value)
 
 
@@ -367,5 +366,5 @@ def _array(shape: Sequence[Any], dtype: Any) -> jax.ShapeDtypeStruct:
 
 
 def is_static(leaf: object) -> bool:
-    """Return whether an argument is passed as it is: a Python number, a text or a function."""
+    """Return whether an argument is passed unchanged: a Python number, a string or a function."""
     return isinstance(leaf, (bool, int, float, complex, str)) or (callable(leaf) and not hasattr(leaf, "shape"))

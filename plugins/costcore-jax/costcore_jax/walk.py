@@ -1,4 +1,4 @@
-"""The walk over a jaxpr, which records a call per equation and follows loops, branches and calls."""
+"""Walk a jaxpr: record a call per equation, and enter loops, branches and function calls."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ from .values import Names, Owner, Program, Value, dim_of, number_of, value_of
 
 
 OWN = ("contextlib", "costcore", "costcore_jax")
-"""This package and the standard library, for which ``contextlib`` stands."""
+"""This package, and the standard library: its folder is that of ``contextlib``."""
 
 LIBRARIES = (*OWN, "equinox", "flax", "haiku", "jax", "jaxlib", "keras")
-"""Libraries whose lines are not the user's."""
+"""Libraries whose source lines are not the user's."""
 
 BOOKKEEPING = frozenset(("debug_callback", "debug_print", "name", "pvary", "tie"))
-"""Primitives that mark values or print them; they are not listed."""
+"""Primitives that annotate or print values; they are not recorded."""
 
 VIEWS = frozenset(
     ("broadcast_in_dim", "copy", "copy_p", "name", "optimization_barrier", "pvary", "reduce_precision", "reshape")
 ) | {"sharding_constraint", "squeeze", "stop_gradient", "device_put", "expand_dims"}
-"""Primitives whose output has the elements of their input, if it has as many."""
+"""Primitives that pass on all elements, if the output is as large as the input."""
 
 MOVES = frozenset(("convert_element_type", "transpose", "slice", "concatenate", "split", "dynamic_slice"))
-"""Primitives that move or cast weights, so that the results are weights again."""
+"""Primitives that move or cast elements: of weights, the results are weights again."""
 
 
 class Place(NamedTuple):
-    """Where an equation runs.
+    """The context of a jaxpr.
 
     Attributes:
-        names: scopes and transformations around it.
+        names: the scopes and transformations around it.
         times: how often it runs.
-        region: the loop or branch that it belongs to.
+        region: the loop or branch around it.
         devices: the number of devices that run it.
-        axes: the sizes of the axes of devices around it, by name.
+        axes: the sizes of device mesh axes, by name.
     """
 
     names: Names = Names()
@@ -64,12 +64,12 @@ class Place(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """An equation that was recorded.
+    """A recorded equation.
 
     Attributes:
-        primitive: its name.
+        primitive: the name of its primitive.
         params: its parameters.
-        inputs, outputs: its values; None for one without elements.
+        inputs, outputs: its values.
         call: its call.
     """
 
@@ -85,11 +85,11 @@ class Recording:
 
     Args:
         recorder: the recorder to write to.
-        root: name of the scope that stands for the model itself.
+        root: the name of the scope of the model itself.
 
     Attributes:
         recorder: the recorder.
-        history: every equation that was recorded, in order.
+        history: all recorded equations, in order.
     """
 
     def __init__(self, recorder: Recorder, root: str = "") -> None:
@@ -99,7 +99,7 @@ class Recording:
         self._translate = Translator(rows("jax"), describe)
 
     def record(self, equation: Any, inputs: Sequence[Value], outputs: Sequence[Value], place: Place) -> None:
-        """Record one equation, and decide the roles and ids of its outputs."""
+        """Record one equation, and set the roles and ids of its outputs."""
         name = equation.primitive.name
         reads_gradient = any(value.has_gradient for value in inputs)
         phase = place.names.inside(equation).phase(reads_gradient)
@@ -107,7 +107,7 @@ class Recording:
             self._follow(name, equation.params, inputs, value)
             value.has_gradient = reads_gradient or phase == "backward"
         for value in (*inputs, *outputs):
-            self.identity(value)  # before rows make views of it
+            self.identity(value)  # before rows create views, which must have the same id
         if name in BOOKKEEPING:
             return
         if all(value.number is not None and not value.shape for value in (*inputs, *outputs)):
@@ -143,7 +143,7 @@ class Recording:
         return value.identity
 
     def _follow(self, name: str, params: Mapping[str, Any], inputs: Sequence[Value], output: Value) -> None:
-        """Pass properties of the inputs on to an output: parameter, weight, number."""
+        """Propagate properties of the inputs to an output: parameter, weight, known number."""
         given = [value for value in inputs if value.dtype and not (value.number is not None and not value.shape)]
         output.number = dim_of(params["dim"]) if name == "dim_as_value" else number_of(name, inputs, output.dtype)
         output.is_reversed = name == "rev"
@@ -158,20 +158,20 @@ class Recording:
 
 
 def _constant(outputs: Sequence[Value]) -> Translation:
-    """Return the layer of arithmetic on literals, which is done before the program runs."""
+    """Return the layer of arithmetic on literals, which is folded before the program runs."""
     layer = Layer("constant", {}, [tensor for value in outputs if (tensor := value.tensor())])
     return Translation(layer, (), tuple(outputs), has_row=True)
 
 
 def describe(value: Any, role: Role) -> Tensor | None:
-    """Return the operand for a value in the role that it has; None for a plain argument."""
+    """Return the operand of a value; None for a plain argument."""
     return value.tensor() if isinstance(value, Value) else None
 
 
 def _line(equation: Any) -> str:
-    """Return the lines of the user's code that an equation comes from, as a formatted traceback.
+    """Return the user's source lines of an equation as a formatted traceback.
 
-    JAX keeps the lines inside the traced function only. If all are in libraries, those outside of JAX are returned.
+    JAX keeps only lines inside the traced function. If all are in libraries, lines outside of JAX are returned.
     """
     traceback = equation.source_info.traceback
     frames = [] if traceback is None else [frame for frame in traceback.frames if not frame.file_name.startswith("<")]
@@ -192,7 +192,7 @@ def _folders(*names: str) -> tuple[str, ...]:
 Environment: TypeAlias = "dict[Any, Value]"
 
 Handler: TypeAlias = "Callable[[Walker, Any, list[Value], Place], list[Value]]"
-"""A function that walks an equation with jaxprs of its own and returns the values of its outputs."""
+"""A function that walks the inner jaxprs of an equation and returns the values of its outputs."""
 
 INLINED: Mapping[str, str] = {
     **dict.fromkeys(("jit", "pjit", "closed_call", "composite", "remat2", "checkpoint", "run_state"), "jaxpr"),
@@ -204,16 +204,16 @@ INLINED: Mapping[str, str] = {
     "linear_call": "callee",
     "remat_opt": "fwd_jaxpr",
 }
-"""Primitives that run a jaxpr once on their operands, and the parameter that holds it."""
+"""Primitives that run one jaxpr once on their operands, with the name of its parameter."""
 
 
 class Walker:
     """Walks the jaxprs of one run.
 
     Args:
-        recording: the writer of the run.
-        handlers: functions for primitives with jaxprs that do not simply run once.
-        trips: the number of iterations of every loop whose number depends on data; None for a symbol per loop.
+        recording: the recording of the run.
+        handlers: functions for primitives with inner jaxprs that are not in :data:`INLINED`.
+        trips: the iterations of each loop with a data-dependent trip count; None for a symbol per loop.
     """
 
     def __init__(self, recording: Recording, handlers: Mapping[str, Handler], trips: int | None = None) -> None:
@@ -232,7 +232,7 @@ class Walker:
         return [self.read(values, atom) for atom in jaxpr.outvars]
 
     def walk_closed(self, closed: Any, arguments: Sequence[Value], place: Place) -> list[Value]:
-        """Record a jaxpr, closed over constants or not, whose last inputs are ``arguments``."""
+        """Record a jaxpr, closed or not; surplus leading ``arguments`` are dropped."""
         constants = [constant_of(array) for array in getattr(closed, "consts", ())]
         jaxpr = getattr(closed, "jaxpr", closed)
         surplus = len(arguments) - len(jaxpr.invars)
@@ -243,7 +243,7 @@ class Walker:
         return constant_of(atom.val, atom.aval) if isinstance(atom, Literal) else values[atom]
 
     def number_of_loop(self) -> int:
-        """Return the number of a loop whose trip count is unknown, from 1."""
+        """Return the next number for a loop with unknown trip count, from 1."""
         self._loops += 1
         return self._loops
 
@@ -259,7 +259,7 @@ class Walker:
 
 
 def constant_of(array: Any, aval: Any = None) -> Value:
-    """Return the value of a literal or of an array that a function closes over."""
+    """Return the value of a literal, or of an array in the closure of a function."""
     value = value_of(array if aval is None else aval, role="const")
     if not value.shape and value.dtype and hasattr(array, "item") and not value.dtype.startswith("key"):
         value.number = _number(array)
@@ -276,21 +276,21 @@ def _number(array: Any) -> Any:
 
 
 def without_dead_code(closed: Any) -> tuple[Any, int]:
-    """Return a closed jaxpr without the equations that no output depends on, and how many were removed.
+    """Remove equations that no output depends on, as XLA does; also return their number.
 
-    XLA removes them too, in jaxprs inside it as well. All inputs stay.
+    Inner jaxprs are included. All inputs stay.
     """
     jaxpr, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
     return closed.replace(jaxpr=jaxpr), count_equations(closed.jaxpr) - count_equations(jaxpr)
 
 
 def count_equations(jaxpr: Any) -> int:
-    """Return the number of equations of a jaxpr, including jaxprs inside it."""
+    """Return the number of equations of a jaxpr, including inner jaxprs."""
     return sum(1 for _ in equations(jaxpr))
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:
-    """Yield every equation of a jaxpr and of the jaxprs inside it."""
+    """Yield every equation of a jaxpr and of its inner jaxprs."""
     for equation in jaxpr.eqns:
         yield equation
         for value in equation.params.values():
@@ -321,8 +321,8 @@ def scan(walker: Walker, equation: Any, inputs: list[Value], place: Place) -> li
 def while_loop(walker: Walker, equation: Any, inputs: list[Value], place: Place) -> list[Value]:
     """Walk condition and body of ``while`` once.
 
-    A loop that counts from one literal to another runs as often as that; any other as often as the option ``trips``
-    says, else a symbol of its own says how often.
+    The trip count of ``for i in range(start, stop)`` is known. For other loops it is the option ``trips``, or a new
+    symbol.
     """
     params = equation.params
     of_condition, of_body = params["cond_nconsts"], params["body_nconsts"]
@@ -346,9 +346,9 @@ def while_loop(walker: Walker, equation: Any, inputs: list[Value], place: Place)
 
 
 def _counted_trips(params: Mapping[str, Any], shared: Sequence[Value], entering: Sequence[Value]) -> Dim | None:
-    """Return the trip count of ``for i in range(start, stop)`` with known ends; None for any other loop.
+    """Return the trip count of ``for i in range(start, stop)`` with known bounds; None for any other loop.
 
-    Of several such comparisons that are joined by ``and``, as TensorFlow writes, the first that fails ends the loop.
+    TensorFlow joins several such comparisons by ``and``; the first that fails ends the loop.
     """
     condition = params["cond_jaxpr"].jaxpr
     made = {eqn.outvars[0]: eqn for eqn in condition.eqns if eqn.outvars}
@@ -359,7 +359,7 @@ def _counted_trips(params: Mapping[str, Any], shared: Sequence[Value], entering:
         if equation is None:
             return None
         name = equation.primitive.name
-        if name in ("and", "convert_element_type"):  # JAX converts a comparison with a number of Python to bool
+        if name in ("and", "convert_element_type"):  # JAX casts the comparison to bool
             waiting += equation.invars
         elif name == "lt":
             counts.append(_trips_below(equation, params, shared, entering))
@@ -374,7 +374,7 @@ def _counted_trips(params: Mapping[str, Any], shared: Sequence[Value], entering:
 def _trips_below(
     comparison: Any, params: Mapping[str, Any], shared: Sequence[Value], entering: Sequence[Value]
 ) -> Dim | None:
-    """Return how often ``i < stop`` holds, of a value that the body adds 1 to; None if that depends on data."""
+    """Return the iterations until ``i < stop`` fails, if the body adds 1 to ``i``; None if unknown."""
     condition, body = params["cond_jaxpr"].jaxpr, params["body_jaxpr"].jaxpr
     known = dict(zip(condition.invars, [*shared, *entering], strict=True))
     counter, end = comparison.invars
@@ -391,7 +391,7 @@ def _trips_below(
 
 
 def _counts(body: Any, entering: int, leaving: int) -> bool:
-    """Return whether the body adds 1 to its input number ``entering`` as its output number ``leaving``."""
+    """Return whether output ``leaving`` of the body is input ``entering`` plus 1."""
     made = next((eqn for eqn in body.eqns if eqn.outvars[0] is body.outvars[leaving]), None)
     if made is None or made.primitive.name != "add":
         return False
@@ -400,13 +400,13 @@ def _counts(body: Any, entering: int, leaving: int) -> bool:
 
 
 def _is_carried(condition: Any, body: Any, end: Any, shared: int, body_shared: int) -> bool:
-    """Return whether the body leaves the end of the loop as it is."""
+    """Return whether the body does not change the limit of the loop."""
     position = condition.invars.index(end) - shared
     return position < 0 or body.outvars[position] is body.invars[body_shared + position]
 
 
 def cond(walker: Walker, equation: Any, inputs: list[Value], place: Place) -> list[Value]:
-    """Walk the branch that a literal selects, else the most expensive one."""
+    """Walk the branch that a literal selects; if the index depends on data, the most expensive branch."""
     index, operands = inputs[0], inputs[1:]
     branches = equation.params["branches"]
     if index.number is not None:
@@ -432,7 +432,7 @@ def cond(walker: Walker, equation: Any, inputs: list[Value], place: Place) -> li
 
 
 def shard_map(walker: Walker, equation: Any, inputs: list[Value], place: Place) -> list[Value]:
-    """Walk what one device runs; it is counted once per device of the mesh."""
+    """Walk the program of one device; its calls are multiplied by the devices of the mesh."""
     params = equation.params
     devices = prod(params["mesh"].shape.values())
     walker.recording.recorder.notes.append(
@@ -446,12 +446,12 @@ def shard_map(walker: Walker, equation: Any, inputs: list[Value], place: Place) 
 
 
 def _sharded(value: Value, variable: Any) -> Value:
-    """Return the part of a value that one device has."""
+    """Return the shard of a value on one device."""
     return replace(value_of(variable.aval), role=value.role, parameter=value.parameter, is_weight=value.is_weight)
 
 
 def custom_linear_solve(walker: Walker, equation: Any, inputs: list[Value], place: Place) -> list[Value]:
-    """Walk the solver of ``custom_linear_solve``: that is what runs."""
+    """Walk only the solver of ``custom_linear_solve``: its other jaxprs are for derivatives."""
     lengths = equation.params["const_lengths"]
     before = lengths.matvec + lengths.vecmat
     constants = inputs[before : before + lengths.solve]
@@ -465,7 +465,7 @@ def _slice(value: Value) -> Value:
 
 
 def _copied(value: Value) -> Value:
-    """Return what a loop carries: the value of the first step, which is data from then on."""
+    """Return a loop variable; its number is known in the first iteration only."""
     return replace(value, number=None)
 
 
@@ -505,9 +505,9 @@ def modules(program: Program, calls: Iterable[Call], owned: Iterable[tuple[Owner
 
 
 def root_of(jaxpr: Any, owners: Iterable[Owner]) -> str:
-    """Return the scope that a function puts around the modules that own its parameters; empty if there is none.
+    """Return the outermost scope of a model if paths of parameters do not include it; empty otherwise.
 
-    Flax names the outermost module by its class, but not in the paths of its parameters.
+    Flax opens a scope with the class name of the model, but paths of parameters begin inside it.
     """
     first = {owner.module.partition(".")[0] for owner in owners if owner.module}
     scopes = {Names().inside(equation).scopes[:2] for equation in equations(jaxpr)}

@@ -1,4 +1,4 @@
-"""Kernels that inference engines and compilers launch: mapping rules and formulas for traces."""
+"""Mapping rules and formulas for kernels of inference engines and compilers in PyTorch traces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from costcore.translate import Row
 
 @hookimpl
 def costcore_rows(frontend: str) -> Iterable[Row]:
-    """Return the mapping rules of kernels, for traces of PyTorch."""
+    """Return the mapping rules of kernels in PyTorch traces."""
     if frontend != "traces":
         return ()
     from .rows import ROWS
@@ -21,7 +21,7 @@ def costcore_rows(frontend: str) -> Iterable[Row]:
 
 @hookimpl
 def costcore_calculators() -> Mapping[str, Calculator]:
-    """Return the formulas of operators that no framework has."""
+    """Return the formulas of operators that only these kernels compute."""
     from .costs import CALCULATORS
 
     return CALCULATORS

@@ -1,4 +1,4 @@
-"""Formulas of operators that no framework has."""
+"""Formulas of operators that only these kernels compute."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GELU_TIMES = {
     "none": Operations(mul=4, add=1, special=1),
     "tanh": Operations(mul=7, add=2, special=1),
 }
-"""GELU as costcore counts it, and the product with y, by ``approximate``."""
+"""``gelu(x) * y`` per element, by ``approximate``; GELU as costcore counts it."""
 
 
 @pattern("map")
@@ -71,7 +71,7 @@ def calc_generated_kernel(layer: Layer) -> Cost:
 
 
 def _norm_of(layer: Layer, *, backward: bool = False) -> Layer:
-    """Return the norm before a linear layer: with a bias a layer norm, without one an RMS norm."""
+    """Return the norm before a linear layer: a layer norm if it has a bias, else an RMS norm."""
     x, w, b = layer["x"], layer["norm_w"], layer.get("norm_b")
     operands = {"x": x, "w": w, **({} if b is None else {"b": b})}
     op = "rms_norm" if b is None else "layer_norm"
@@ -82,7 +82,7 @@ def _norm_of(layer: Layer, *, backward: bool = False) -> Layer:
 
 
 def _work(layer: Layer) -> tuple[Operations, Dim]:
-    """Return the operations and the MACs of a layer of costcore."""
+    """Return the operations and MACs of a layer by its costcore formula."""
     found = calculators()[layer.op](layer)
     assert isinstance(found, Cost) and isinstance(found.flops, Operations)
     return found.flops, found.macs

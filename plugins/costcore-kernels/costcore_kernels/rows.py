@@ -1,4 +1,4 @@
-"""The mapping rules of kernels, whose arguments a trace has by position."""
+"""The mapping rules of kernels. A trace has their arguments by position."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from costcore.ir import Tensor
 from costcore.translate import Arguments, Row
 
 Made: TypeAlias = "Callable[[Arguments], Any]"
-"""The value of an operand or attribute, from all arguments."""
+"""A function that computes an operand or attribute from all arguments."""
 
 
 def kernel(
@@ -26,12 +26,11 @@ def kernel(
     Args:
         native: the name of the kernel in traces.
         op: the operator that it computes.
-        inputs: the position of each operand among the arguments, or a function that makes it of all arguments.
-        outputs: the positions of the arguments that it writes; or a function that makes its results.
-        attrs: functions that make the attributes.
-        needs: the positions of further tensors that functions read. A call that lacks one of all tensors, or where one
-            is empty, has no cost.
-        when: what else must be true of the arguments.
+        inputs: operands, each as the position of an argument or a function of all arguments.
+        outputs: positions of the arguments that the kernel writes, or a function that returns its results.
+        attrs: attributes, each as a function of all arguments.
+        needs: positions of further required tensors. The rule only applies if no required tensor is missing or empty.
+        when: a further condition on the arguments.
     """
     positions = [x for x in inputs.values() if isinstance(x, int)]
     written = outputs if callable(outputs) else None
@@ -50,20 +49,20 @@ def kernel(
 
 
 def tensor(args: Arguments, position: int) -> Tensor:
-    """Return the tensor at a position."""
+    """Return the tensor argument at a position."""
     found = args[f"arg{position}"]
-    assert isinstance(found, Tensor)  # the rule needs it
+    assert isinstance(found, Tensor)  # kernel() checks this
     return found
 
 
 def whole(args: Arguments, position: int) -> int | None:
-    """Return the whole number at a position; None if there is none."""
+    """Return the int at a position; None if it is not an int."""
     found = args.get(f"arg{position}")
     return found if type(found) is int else None
 
 
 def like(position: int) -> Callable[[Arguments], Sequence[Tensor]]:
-    """Return the function that makes one result with the shape and dtype of an argument."""
+    """Return a function that returns one result, with the shape and dtype of an argument."""
     return lambda args: [tensor(args, position)]
 
 
@@ -80,13 +79,13 @@ def _last_axis(position: int) -> Callable[[Arguments], tuple[int, ...]]:
 
 
 def _norm(native: str, x: int, w: int, out: int | None) -> Row:
-    """A root mean square norm over the last axis, into an argument or a new tensor."""
+    """An RMS norm over the last axis. It writes argument ``out``, or returns a new tensor."""
     outputs = like(x) if out is None else (out,)
     return kernel(native, "rms_norm", {"x": x, "w": w}, outputs, {"axis": _last_axis(x)})
 
 
 def _norm_of_sum(native: str, x: int, skip: int, w: int, outputs: tuple[int, int]) -> Row:
-    """The same of a sum, which is written too."""
+    """An RMS norm of a sum ``x + skip``, which is also written."""
     return kernel(native, "fused_rms_norm", {"x": x, "skip": skip, "w": w}, outputs, {"axis": _last_axis(x)})
 
 
@@ -148,14 +147,14 @@ GATES = tuple(
 
 
 def _heads(args: Arguments) -> Tensor:
-    """Return queries and keys together: they are rotated by the same angles."""
+    """Return queries and keys as one tensor, because the same angles rotate both."""
     size, q, k = whole(args, 3) or 1, tensor(args, 1), tensor(args, 2)
     tokens = tensor(args, 0).size
     return Tensor((tokens, (q.size + k.size) // max(tokens * size, 1), size), q.dtype)
 
 
 def _angles(args: Arguments) -> Tensor:
-    """Return the table of cosines or of sines: half of a row each."""
+    """Return the table of cosines, or of sines. Each is half of a row of the cache."""
     table = tensor(args, 4)
     return Tensor((table.shape[0], table.shape[-1] // 2), table.dtype)
 
@@ -177,7 +176,7 @@ ROTATIONS = tuple(_rotation(f"{library}::rotary_embedding") for library in ("_C"
 
 
 def _store(native: str, places: int) -> Row:
-    """Keys and values of new tokens, written into a cache; the cache itself is not read."""
+    """Write keys and values of new tokens to a cache, without reading it; ``places`` is the position of the indices."""
     inputs = {"x0": 0, "x1": 1, "indices": places}
     return kernel(native, "store_cache", inputs, lambda args: [tensor(args, 0), tensor(args, 1)], needs=(2, 3))
 
@@ -191,11 +190,11 @@ STORES = (
 POINTWISE_ROWS: tuple[Row, ...] = (*NORMS, *GATES, *ROTATIONS, *STORES)
 
 
-# Attention: of padded batches, of packed samples, and over pages of a cache.
+# Attention over padded batches, packed samples and a paged cache.
 #
-# The lengths of packed samples are numbers inside tensors, which a trace does not have. It has their sum and the
-# longest one: if so many longest ones make the sum, all are as long. Otherwise equal lengths are assumed, and the
-# report says so.
+# The lengths of packed samples are tensor elements, which a trace does not record. It has the number of samples, the
+# sum of their lengths and the maximum. If number times maximum is the sum, all lengths are equal. Otherwise equal
+# lengths are assumed, and the report says so.
 #
 # Sources of the signatures: ``flash_attn/flash_attn_interface.py`` of flash-attn (https://github.com/Dao-AILab/flash-
 # attention), ``hopper/flash_api.cpp`` of the same, ``aiter/ops/mha.py`` of aiter (https://github.com/ROCm/aiter),
@@ -219,12 +218,12 @@ def _has_rank(rank: int, *positions: int) -> Made:
 
 
 def _padded(native: str, causal: int | None = None, without: Sequence[int] = ()) -> Row:
-    """q[N, T, H, D], k and v in the same order of axes.
+    """Return the rule of attention over ``q[N, T, H, D]``; k and v have the same layout.
 
     Args:
         native: the name of the kernel.
-        causal: the position of that flag.
-        without: positions of tensors that make it another kernel, with lengths or pages for example.
+        causal: the position of the flag ``causal``.
+        without: positions of optional tensors, such as lengths or pages, with which this rule does not apply.
     """
     attrs = {} if causal is None else {"causal": lambda args: args.get(f"arg{causal}") is True or None}
     return kernel(
@@ -241,7 +240,7 @@ def _padded(native: str, causal: int | None = None, without: Sequence[int] = ())
 
 
 def _backward(native: str) -> Row:
-    """dout, q, k, v first, in the order of axes of :func:`_padded`."""
+    """Return the rule of a backward pass with arguments dout, q, k, v, in the layout of :func:`_padded`."""
     inputs = {"dy": _by_heads(0), "q": _by_heads(1), "k": _by_heads(2), "v": _by_heads(3)}
     return kernel(
         native,
@@ -257,16 +256,16 @@ class _Packed:
     """Attention of packed samples, q[T, H, D].
 
     Args:
-        ends: the position of the ends of the samples in q, one more than there are samples.
-        longest: the positions of the longest numbers of queries and of keys.
-        paged: whether k and v are caches, of which only the keys of the samples are read.
+        ends: the position of the cumulative lengths of q, one more element than samples.
+        longest: the positions of the maximum numbers of queries and of keys.
+        paged: whether k and v are paged caches; only the keys of the samples are read.
     """
 
     def __init__(self, ends: int, longest: tuple[int, int], paged: bool = False) -> None:
         self.ends, self.longest, self.paged = ends, longest, paged
 
     def lengths(self, args: Arguments) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
-        """Return the numbers of queries and of keys of the samples, and whether they are certain."""
+        """Return the numbers of queries and of keys per sample, and whether they are certain."""
         n, total = tensor(args, self.ends).size - 1, tensor(args, 0).shape[0]
         queries, keys = (whole(args, i) or 0 for i in self.longest)
         is_certain = n * queries == total
@@ -278,7 +277,7 @@ class _Packed:
         return own, _divided(all_keys, n), False
 
     def row(self, native: str, causal: int) -> Row:
-        """Return the rule of a kernel; ``causal`` is the position of that flag."""
+        """Return the rule of a kernel; ``causal`` is the position of its flag."""
 
         def q(args: Arguments) -> Tensor:
             length, heads, width = tensor(args, 0).shape
@@ -317,12 +316,12 @@ class _Packed:
 
 
 def _divided(total: int, n: int) -> tuple[int, ...]:
-    """Return n whole numbers with a sum that differ by one at most."""
+    """Split ``total`` into n integers that differ by at most 1."""
     return tuple(total // n + (i < total % n) for i in range(n))
 
 
 _OF_HOPPER = (3, 4, *range(7, 12), 14, 15, 16)
-"""Arguments of FlashAttention-3: new keys and values, lengths, pages."""
+"""Positions of optional tensors of FlashAttention-3: new keys and values, lengths, pages."""
 
 ATTENTION_ROWS: tuple[Row, ...] = (
     _padded("flash_attn::_flash_attn_forward", causal=5),
@@ -345,7 +344,7 @@ ATTENTION_ROWS: tuple[Row, ...] = (
 )
 
 
-# Products of quantized operands, and their quantization.
+# Products of quantized operands, and quantization.
 #
 # Source of the signatures: ``csrc/torch_bindings.cpp`` of vLLM, ``sgl-kernel/csrc/common_extension.cc`` of SGLang,
 # ``aiter/ops/gemm_op_a8w8.py`` of aiter.
@@ -394,10 +393,10 @@ QUANTIZED_ROWS: tuple[Row, ...] = (
 )
 
 
-# Layers of routed experts.
+# Mixture-of-experts layers.
 #
-# Sources of the signatures: ``vllm/model_executor/layers/fused_moe/fused_moe.py`` of vLLM, and the file of the same
-# content of SGLang: hidden states, w1[E, 2I, D], w2[E, D, I], weights and ids of the chosen experts[N, k].
+# Sources of the signatures: ``vllm/model_executor/layers/fused_moe/fused_moe.py`` of vLLM, and its counterpart in
+# SGLang. Arguments: hidden states, w1[E, 2I, D], w2[E, D, I], weights[N, k] and ids[N, k] of the chosen experts.
 
 
 def _is_gated(args: Arguments) -> bool:
@@ -418,13 +417,12 @@ EXPERT_ROWS: tuple[Row, ...] = tuple(
 )
 
 
-# Linear layers of TransformerEngine, with the norm before them, forward and backward.
+# Linear layers of TransformerEngine, with or without a norm before them, forward and backward.
 #
-# Their products are in no operator: a trace has the functions of autograd around them, with the tensors that these are
-# given. Sources of the signatures: ``transformer_engine/pytorch/module/linear.py`` and ``layernorm_linear.py`` of
-# TransformerEngine (https://github.com/NVIDIA/TransformerEngine), releases 1 and 2. In FP8, operands are quantized
-# inside: of that a trace says nothing. A backward pass shows the gradients of its outputs alone; it has the operands of
-# the forward pass.
+# A trace has no operator for their products, only the autograd functions around them with their arguments.
+# Sources of the signatures: ``transformer_engine/pytorch/module/linear.py`` and ``layernorm_linear.py`` of
+# TransformerEngine (https://github.com/NVIDIA/TransformerEngine), releases 1 and 2. A trace does not
+# show FP8 quantization inside these functions. A backward pass is counted with the operands of its forward pass.
 
 BY_NAME = "the function of that name in TransformerEngine, with operands of their recorded dtype"
 
@@ -435,7 +433,7 @@ def _tensors(args: Arguments, positions: range) -> list[Tensor]:
 
 
 def _linear_input(args: Arguments) -> Tensor | None:
-    """Return the input of ``_Linear``, the last matrix of those in front: release 1 has copies of the weight before."""
+    """Return the input of ``_Linear``: the last matrix in arguments 1 to 3, after copies of the weight in release 1."""
     found = [x for x in _tensors(args, range(1, 4)) if x.ndim >= 2]
     return found[-1] if found else None
 
@@ -450,13 +448,13 @@ def _fits(args: Arguments, x: Made, w: int) -> bool:
 
 
 def _rows(name: str, position: int | None, w: int, norm: Mapping[str, int]) -> tuple[Row, Row]:
-    """Return the rules of both passes.
+    """Return the rules of the forward and the backward pass.
 
     Args:
-        name: the name of the function.
-        position: that of the input; None to find it.
+        name: the name of the autograd function.
+        position: the position of the input; None to search for it.
         w: the position of the weight.
-        norm: the positions of weight and bias of the norm, by operand.
+        norm: the positions of weight and bias of the norm, by operand name.
     """
     x = _input_of(position)
 
@@ -494,10 +492,10 @@ TRANSFORMER_ENGINE_ROWS: tuple[Row, ...] = (
 )
 
 
-# Kernels that TorchInductor writes in Triton: the bytes of their arguments.
+# Triton kernels generated by TorchInductor: only the bytes of their arguments are counted.
 #
-# Source: ``torch/_inductor/codegen/triton.py`` of PyTorch: pointers to what is read come before those to what is
-# written. What a kernel computes per element is not in a trace, so that its operations are unknown.
+# Source: ``torch/_inductor/codegen/triton.py`` of PyTorch: input pointers precede output pointers. A trace does not
+# have the code of a kernel, so its operations are unknown.
 
 UNKNOWN = "the last tensor is written, the others are read, and operations are left out"
 

@@ -1,4 +1,4 @@
-"""The OpenVINO frontend of costcore: it counts IR files (.xml) from their graph, without weights or a runtime."""
+"""The OpenVINO frontend of costcore: counts IR files (.xml) from their graph, without the OpenVINO runtime."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from costcore.plugins import hookimpl
 
 OPTIONS = {
     "dims": "sizes of the dimensions that the model leaves open",
-    "trips": "how often loops run whose number of runs depends on data",
+    "trips": "iterations of each loop with a data-dependent trip count",
 }
 
 

@@ -1,4 +1,4 @@
-"""Formulas of operators that no other framework has: detections, default boxes, decoders, colors."""
+"""Formulas of operators that only OpenVINO has: detection, default boxes, decoders, colors."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ OVERLAP = Operations(mul=1, add=4, div=1, cmp=7)
 """Intersection over union of two boxes of known area, compared with a limit, as ``non_max_suppression`` counts it."""
 
 CENTER_SIZE = Operations(mul=8, fma=6, add=4, special=2)
-"""A box of an anchor and four differences: size and center of the anchor (4 add, 2 mul), the center ``d v w + c`` (1
-mul and 1 fma each), the size ``exp(d v) w`` (2 mul and 1 special each), its corners (4 fma)."""
+"""A box from an anchor and four offsets ``d``: size and center of the anchor (4 add, 2 mul), the center ``d v w + c``
+(1 mul and 1 fma each), the size ``exp(d v) w`` (2 mul and 1 special each), its corners (4 fma)."""
 
 CORNER = Operations(fma=4)
-"""A box of the corners of an anchor and their differences."""
+"""A box from the corners of an anchor and four offsets."""
 
 
 def suppressed(lists: Dim, boxes: Dim, kept: int | None) -> Operations:
-    """Return the operations of a sort of each list of boxes, and of all pairs of the best ones, at most."""
+    """Return the maximum operations of a suppression: sort each list, then compare all pairs of its ``kept`` best."""
     top = boxes if kept is None or kept < 0 else minimum(boxes, kept)
     return lists * (Operations(cmp=boxes * ceil_log2(boxes)) + (top * (top - 1) // 2) * OVERLAP)
 

@@ -1,4 +1,4 @@
-"""Read an IR file and record the calls of one pass: the entry of this frontend."""
+"""Entry of this frontend: read an IR file and record the calls of one pass."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def estimate(
 ) -> None:
     """Record the calls of one pass of ``model``.
 
-    A size that the file leaves open is a symbol with the name of its input and axis, ``x_0``; one that depends on data
-    has the name of its layer. Shapes of results follow from these.
+    A size that the file leaves open becomes a symbol. It is named after its input and axis, ``x_0``; if it depends on
+    data, after its layer. Shapes of results are inferred from these.
 
     Args:
         recorder: receives the calls.
         model: the path of a file.
-        inputs: shapes of the inputs in order or by name, if the file leaves sizes open.
-        dims: the open sizes by the names of their symbols, ``{"x_0": 8}``.
-        trips: how often loops run whose number of runs depends on data; default: a symbol for each.
+        inputs: shapes of the inputs, in order or by name; only needed if the file leaves sizes open.
+        dims: values of open sizes by symbol, ``{"x_0": 8}``.
+        trips: iterations of each loop with a data-dependent trip count; default: a symbol for each.
 
     Raises:
-        CostError: if the file is not an IR file, is damaged, or sizes do not fit it; the message includes the file.
+        CostError: if the file is not an IR file or damaged, or if sizes do not fit it; the message names the file.
         OSError: if a file cannot be read.
         TypeError, ValueError: for an invalid option.
     """

@@ -1,4 +1,4 @@
-"""Read an IR file as plain data. The file of weights beside it is never opened."""
+"""Parse an IR file (.xml) into plain data. Weights (.bin) are not read here; shapes.py reads small constants."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from costcore.errors import CostError
 from costcore.files import open_file
 
 OLDEST = 10
-"""The oldest version of the format that is read."""
+"""The oldest supported version of the format."""
 
 MOST_TAGS = 2_000_000
-"""The maximum number of XML tags that are read; a layer has about thirty."""
+"""The maximum number of ``<`` in a file; a layer has about thirty tags."""
 
 MOST_LAYERS = 100_000
-"""The maximum number of layers that are read; language models have 20,000."""
+"""The maximum number of layers in a file; language models have 20,000."""
 
 PIECE = 1 << 20
-"""The number of bytes that are read at once."""
+"""The number of bytes to read at a time."""
 
 DEEPEST = 25
 """The maximum nesting of graphs in loops and branches."""
 
 BODIES = ("body", "then_body", "else_body")
-"""The elements of a layer that are graphs."""
+"""The tags of subgraphs in a layer."""
 
 BODIES_OF: Mapping[str, tuple[str, ...]] = {"Loop": BODIES[:1], "TensorIterator": BODIES[:1], "If": BODIES[1:]}
-"""The graphs that layers have, by their type."""
+"""The tags of subgraphs by the type of the layer."""
 
 ONCE = frozenset(("graph", "layers", "edges", "data", "operands", "results", "map"))
-"""Elements that another has once; OpenVINO reads the first."""
+"""Elements that may occur once in their parent. OpenVINO reads the first one; here, a second one is an error."""
 
 MOST_AXES = 64
 MOST_DIGITS = 18
@@ -58,11 +58,11 @@ DTYPES: Mapping[str, str] = {
     **{f"I{bits}": f"int{bits}" for bits in (4, 8, 16, 32, 64)},
     **{f"U{bits}": f"uint{bits}" for bits in (1, 2, 3, 4, 6, 8, 16, 32, 64)},
 }
-"""Names of element types; empty for one that follows from the operands. Elements of NF4 have four bits."""
+"""Dtypes by the element type of a port; empty for the dtype of the first operand. NF4 has four bits."""
 
 
 class Port(NamedTuple):
-    """A result of a layer: its number, shape (None for an open size), type of elements, and names of the tensor."""
+    """A result of a layer: port number, shape (None for an open size), dtype, and tensor names joined by commas."""
 
     number: str
     shape: tuple[int | None, ...]
@@ -78,12 +78,12 @@ class LayerInfo:
         id: its number in the graph.
         name: its name.
         type: its operator, ``Convolution``.
-        inputs: numbers of the ports of its operands, in order.
+        inputs: port numbers of its operands, in order.
         outputs: its results.
-        version: the set that its operator is of, ``opset11``.
+        version: the operator set, ``opset11``.
         data: its attributes.
-        bodies: graphs that it runs, by their role: ``body``, ``then_body``, ``else_body``.
-        maps: how ports and graphs are connected, by the name of the list: kind and attributes of each entry.
+        bodies: its subgraphs by tag: ``body``, ``then_body``, ``else_body``.
+        maps: connections of ports to subgraphs by tag, such as ``port_map``: tag and attributes of each entry.
     """
 
     id: str
@@ -98,7 +98,7 @@ class LayerInfo:
 
 
 class Graph(NamedTuple):
-    """A graph: its layers in the order of the file, and the source of every operand, (layer, port) by (layer, port)."""
+    """Layers in file order, and edges: for each operand (layer, port), the result (layer, port) that it reads."""
 
     layers: list[LayerInfo]
     edges: dict[tuple[str, str], tuple[str, str]]
@@ -122,14 +122,14 @@ INSIDE: Mapping[str, Mapping[str, str]] = {
     "map": dict.fromkeys(("input", "output", "edge"), "entry"),
     **{place: {} for place in ("operand", "size", "edge", "data", "entry", "skipped")},
 }
-"""The meaning of a tag by its parent. All other tags are skipped, with their content."""
+"""The meaning of each tag by the meaning of its parent. Other tags are skipped, with their content."""
 
 
 def read_model(path: str) -> tuple[Graph, str, bool]:
-    """Return the graph of a file, the version of its format, and whether it leaves sizes open.
+    """Return the graph of a file, its format version, and whether it leaves sizes open.
 
     Raises:
-        CostError: if it is another XML file, damaged, or too large.
+        CostError: if it is not an IR file, damaged, or too large.
         OSError: if it cannot be read.
     """
     parser, count = expat.ParserCreate("utf-8"), 0
@@ -144,7 +144,7 @@ def read_model(path: str) -> tuple[Graph, str, bool]:
             parser.Parse(b"", True)
         except expat.ExpatError as error:
             raise CostError(f"the file is not valid XML in UTF-8: {error}") from error
-        finally:  # reader and parser would keep each other, and the graph with them
+        finally:  # break the reference cycle of reader and parser, which would keep the graph alive
             parser.StartElementHandler = parser.EndElementHandler = parser.CharacterDataHandler = None
     if not reader.graph.layers:
         raise CostError("not an OpenVINO model: it has no layers")
@@ -152,14 +152,14 @@ def read_model(path: str) -> tuple[Graph, str, bool]:
 
 
 class Reader:
-    """Makes a graph of the tags of a file, which its parser hands over one by one.
+    """Builds the graph of a file from the events of an XML parser.
 
     Args:
-        parser: calls the methods of this reader.
+        parser: the parser; its handlers become methods of this reader.
 
     Attributes:
         graph: the graph of the file.
-        version: the version of its format.
+        version: the format version.
         is_open: whether a result has an open size.
     """
 
@@ -168,11 +168,11 @@ class Reader:
         self.version, self.is_open = "?", False
         self._parser = parser
         self._places = ["file"]
-        """The open tags from outside to inside, by their names in :data:`INSIDE`."""
+        """The stack of open tags, outermost first, by their meaning in :data:`INSIDE`."""
         self._seen: list[set[str]] = [set()]
-        """The elements of :data:`ONCE` that each open graph and layer has had."""
+        """For each open graph and layer, the elements of :data:`ONCE` that it already has."""
         self._graphs: list[Graph] = []
-        """The open graphs, from outside to inside; the last layer of the last one is open."""
+        """The stack of open graphs, outermost first. The open layer is the last layer of the last graph."""
         self._port: Mapping[str, str] = {}
         self._sizes: list[str] = []
         self._text = ""
@@ -245,7 +245,7 @@ class Reader:
         self._graphs.append(graph)
 
     def _shown(self) -> str:
-        """Return the open layer for a message, or what is open outside of layers."""
+        """Name the open layer for an error; outside of layers, the file."""
         is_layer = "layer" in self._places and self._graphs and self._graphs[-1].layers
         return f"layer {self._graphs[-1].layers[-1].name[:80]!r}" if is_layer else "the file"
 
@@ -279,7 +279,7 @@ def _port(attributes: Mapping[str, str], sizes: Sequence[str], layer: str) -> Po
     """Return a result of a layer.
 
     Raises:
-        CostError: if its type is unknown, or a size is no size.
+        CostError: if its element type is unknown, or a size is not a number.
     """
     precision = attributes.get("precision", "")
     dtype = DTYPES.get(precision)
@@ -295,7 +295,7 @@ def _port(attributes: Mapping[str, str], sizes: Sequence[str], layer: str) -> Po
 
 @lru_cache(1024)
 def _shape(sizes: tuple[str, ...]) -> tuple[int | None, ...] | str:
-    """Return a shape; a text that is no size if there is one."""
+    """Parse a shape; return the first text that is not a size, if there is one."""
     for size in sizes:
         if not is_open(size) and not (size.isascii() and size.isdigit() and len(size) <= MOST_DIGITS):
             return size
@@ -308,11 +308,11 @@ def is_open(size: str) -> bool:
 
 
 def numbers(text: str | None) -> tuple[int, ...]:
-    """Return the integers of an attribute, ``"1, 1"``; other parts are left out."""
+    """Parse the integers of an attribute, ``"1, 1"``; skip parts that are not integers."""
     return tuple(number for part in (text or "").split(",") if (number := integer(part)) is not None)
 
 
 def integer(text: str) -> int | None:
-    """Return the integer that a text is; None for any other text, and for more digits than a size has."""
+    """Parse an integer; None for any other text, and for more than ``MOST_DIGITS`` digits."""
     text = text.strip()
     return int(text) if INTEGER.fullmatch(text) else None

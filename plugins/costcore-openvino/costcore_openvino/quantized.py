@@ -1,11 +1,11 @@
-"""Which layers of a quantized model the runtime computes on integers.
+"""Find the layers of a quantized model that the runtime computes on integers.
 
-``FakeQuantize`` rounds a value and stays in real numbers. The runtime does not run it so: its low precision
-transformations (https://docs.openvino.ai, "Low Precision Transformations") carry the result as integers to the layers
-that read it, run products with integer weights on integers, and fuse the bias, the activation and the next
-``FakeQuantize`` into the layer before them. A model without a product on integers stays as it is.
+``FakeQuantize`` rounds its operand and returns floats. The runtime executes it differently: its low precision
+transformations (https://docs.openvino.ai, "Low Precision Transformations") pass the result on as integers, compute
+convolutions and matrix products with integer weights on integers, and fuse a bias, an activation and the next
+``FakeQuantize`` into the layer before them. A model without such a product is left as it is.
 
-Held against the runtime graph of OpenVINO 2026.4 on a CPU, layer by layer: convolutions with bias, Swish and sums,
+Checked against the runtime graph of OpenVINO 2026.4 on a CPU, layer by layer: convolutions with bias, Swish and sums,
 pools, concatenations, nearest interpolation.
 """
 
@@ -20,7 +20,7 @@ from .model import Graph, LayerInfo, integer
 QUANTIZE = "FakeQuantize"
 
 UNPACKING = frozenset(("Convert", "Multiply", "Reshape", "Subtract", "Transpose", "Unsqueeze", "Squeeze"))
-"""Operators that unpack weights which are stored in smaller types, as they are read."""
+"""Operators that unpack weights, if all their operands are stored."""
 
 CONVOLUTIONS = frozenset(("Convolution", "ConvolutionBackpropData", "GroupConvolution", "GroupConvolutionBackpropData"))
 PRODUCTS = CONVOLUTIONS | {"MatMul"}
@@ -45,10 +45,10 @@ ACTIVATIONS: Mapping[str, str] = {
     "Swish": "silu",
     "Tanh": "tanh",
 }
-"""Functions that are fused into a product, by their names in formulas."""
+"""Activations that are fused into a product, with their names in formulas."""
 
 LIMITS = frozenset(("ReLU", "Clamp"))
-"""Functions that any layer takes in together with a quantization."""
+"""Activations that are fused into any layer if a quantization follows."""
 
 CALCULATED = frozenset(
     (
@@ -56,24 +56,24 @@ CALCULATED = frozenset(
         *("ReduceMean", "ReLU", "Sigmoid", "SoftMax", "Softmax", "Subtract", "Swish", "Tanh"),
     )
 )
-"""Other layers that read integers, and whose result may be quantized."""
+"""Other layers that can read integers and return a quantized result."""
 
 WIDTHS = {8: "uint8", 16: "uint16"}
-"""The integers of a quantization, by the least of these numbers of bits that has its levels."""
+"""Integer dtypes by bits. A quantization has the smallest one that holds its levels."""
 
 Value = tuple[str, str]
-"""A result: its layer and port."""
+"""A result: layer and port number."""
 
 
 @dataclass
 class Fused:
-    """The layers that the runtime computes as one.
+    """The layers that the runtime fuses into one layer.
 
     Attributes:
-        bias: the stored value that is added to a product; None without one.
-        activation: the function of the result, as formulas name it; empty without one.
-        quantized: the layer that quantizes the result; None if it is real.
-        layers: the layers that are part of this one.
+        bias: the stored value that is added to a product; None if there is none.
+        activation: the name of the activation in formulas; empty if there is none.
+        quantized: the layer that quantizes the result; None if the result is float.
+        layers: all fused layers.
     """
 
     bias: Value | None = None
@@ -83,16 +83,16 @@ class Fused:
 
 
 class Plan:
-    """How the layers of a graph run.
+    """The integer dtypes and fused layers of a graph, as the runtime executes it.
 
     Args:
         layers: the layers in order of execution.
         graph: their graph.
 
     Attributes:
-        integers: the dtype of every result that is carried as integers.
-        fused: by layer, what is computed on integers or quantized, and what is fused into it.
-        within: by layer that is part of another one, that one.
+        integers: the integer dtype of each result that is passed on as integers.
+        fused: the layers fused into each layer that reads integers or returns a quantized result, by layer id.
+        within: for each fused layer, the layer that it is fused into, by layer id.
     """
 
     def __init__(self, layers: Sequence[LayerInfo], graph: Graph) -> None:
@@ -125,7 +125,7 @@ class Plan:
         return layer.id in self._stored
 
     def scale_of(self, quantization: LayerInfo) -> Value:
-        """Return the end of the range of a quantization, which has as many elements as its scale."""
+        """Return ``input_high`` of a quantization, which has as many elements as its scale."""
         return next(iter([*self._sources(quantization)][2:3]), ("", ""))
 
     def _sources(self, layer: LayerInfo) -> Iterator[Value]:
@@ -167,12 +167,12 @@ class Plan:
         return x in self.integers and (w in self.integers or w[0] in self._small)
 
     def _fuse(self, layer: LayerInfo, is_product: bool) -> None:
-        """Find what is fused into a layer, if it reads integers, or if its result is quantized."""
+        """Find the layers fused into a layer, if it reads integers or its result is quantized."""
         if len(layer.outputs) != 1:
             return
         found, value = Fused(), (layer.id, layer.outputs[0].number)
         waiting: list[LayerInfo] = []
-        has_bias = is_product and [*self._sources(layer)][1][0] in self._small  # of one value and a stored matrix
+        has_bias = is_product and [*self._sources(layer)][1][0] in self._small  # not for two activations
         while (reader := self._only_reader(value)) is not None and reader.id not in self.within:
             sources = [*self._sources(reader)]
             result = (reader.id, reader.outputs[0].number)
@@ -206,6 +206,6 @@ _SMALL = frozenset(("int8", "uint8", "int4", "uint4"))
 
 
 def dtype_of(layer: LayerInfo) -> str:
-    """Return the dtype of the integers of a quantization; empty if it has more levels than they have."""
+    """Return the integer dtype of a quantization; empty if no dtype of ``WIDTHS`` holds its levels."""
     levels = integer(layer.data.get("levels", "")) or 0
     return next((dtype for bits, dtype in WIDTHS.items() if 2 <= levels <= 1 << bits), "")

@@ -1,4 +1,4 @@
-"""The mapping rules of OpenVINO's operators. Versions of operator sets differ in attributes that costs do not need."""
+"""The mapping rules of OpenVINO operators. One rule serves all operator sets: their changes do not affect costs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .model import numbers
 from .quantized import WIDTHS
 
 LEARNED_BY = frozenset(("Add", "Divide", "Einsum", "Gather", "MatMul", "Multiply", "Subtract"))
-"""Operators whose constants of several real numbers are learned. For layers, the position shows which are learned."""
+"""Operators whose constants of several floats are learned. In layers, the row says which operands are."""
 
 
 def _named(names: str, **others: str) -> Mapping[str, str]:
-    """Return canonical names by OpenVINO's: ``bitwise_and`` for ``BitwiseAnd``, and ``others`` where they differ."""
+    """Map OpenVINO names to canonical ones, ``BitwiseAnd`` to ``bitwise_and``; ``others`` are exceptions."""
     return {name: re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in names.split()} | others
 
 
@@ -61,7 +61,7 @@ REDUCTIONS = _named(
 )
 
 JOINS = {name: name for name in ("none", "max", "mean", "min")} | {"prod": "mul", "sub": "add", "sum": "add"}
-"""How a scatter combines an element and its update, by the name in formulas: a subtraction costs as much as an add."""
+"""Reductions of a scatter and their names in formulas. A subtraction costs as much as an addition."""
 
 OTHERS = _named(
     "DepthToSpace Inverse OneHot Pad ReverseSequence Roll Slice SpaceToDepth Split Tile Transpose Unique",
@@ -85,7 +85,7 @@ OTHERS = _named(
     Unsqueeze="reshape",
     VariadicSplit="split",
 )
-"""Other operators whose cost follows from their first operand."""
+"""Other operators that need only their first operand for their cost."""
 
 NOT_PRICED: Mapping[str, str] = {
     "ConvertPromoteTypes": "the runtime replaces it by conversions as it reads the file",
@@ -97,10 +97,10 @@ NOT_PRICED: Mapping[str, str] = {
     "BGRtoNV12": "of a set after those of this release",
     "RGBtoNV12": "of a set after those of this release",
 }
-"""Operators of the sets without a formula, and why. Their calls are named with their shapes, never counted as zero."""
+"""Operators without a formula, and why. Their calls are reported as unsupported, not counted as zero."""
 
 WALKED = frozenset(("Const", "Constant", "If", "Loop", "Parameter", "Result", "TensorIterator"))
-"""Operators that are values, or are followed into their graphs."""
+"""Operators that are values or have subgraphs; the walker handles them."""
 
 SIGNATURES: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(("AdaptiveAvgPool", "AdaptiveMaxPool", "AvgPool", "MaxPool"), (3,)),
@@ -145,11 +145,11 @@ SIGNATURES: Mapping[str, tuple[int, ...]] = {
     "SearchSorted": (1, 0),
     "Select": (0, 0, 0),
 }
-"""The operands that an operator needs, with the fewest axes of each; all others need one."""
+"""The minimum number of axes of each required operand. Other operators need one operand."""
 
 
 def attribute(name: str) -> Source:
-    """Return a source for integers of an attribute."""
+    """Return a source that reads the integers of an attribute."""
     return lambda a: numbers(a["data"].get(name)) or None
 
 
@@ -163,7 +163,7 @@ PAIR: Mapping[str, Source] = {"x*": lambda a: [value for value in a["inputs"][:2
 
 
 def _number(a: Arguments, name: str, default: int = 1) -> int:
-    """Return an attribute of one integer."""
+    """Return the first integer of an attribute."""
     return (numbers(a["data"].get(name)) or (default,))[0]
 
 
@@ -183,7 +183,7 @@ def _windows(kernel: Source) -> dict[str, Source]:
 
 
 def _grouped(a: Arguments) -> Any:
-    """Return weights ``[G, O/G, I/G, k…]`` without the axis of groups; of transposed convolutions, I precedes O."""
+    """Merge the group axis of weights ``[G, O/G, I/G, k…]``; transposed convolutions have ``[G, I/G, O/G, k…]``."""
     w = a["inputs"][1]
     first, second, *kernel = w.shape[1:]
     return w.viewed(w.shape[0] * first, second, *kernel)
@@ -209,7 +209,7 @@ def _is_true(a: Arguments, name: str, default: str = "") -> bool:
 
 
 def _side(position: int) -> Callable[[Arguments], Any]:
-    """Return a source for one side of a product, which may be stored transposed."""
+    """Return a source that reads one side of a product, transposed if the attributes say so."""
     name = "ab"[position]
 
     def read(a: Arguments) -> Any:
@@ -247,7 +247,7 @@ def _first(a: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
 
 
 def _reduced(a: Arguments) -> Any:
-    """Return the axes that a reduction removes or makes 1, as shapes show them; None if they do not."""
+    """Return the axes of a reduction; if they are unknown, infer them from the shapes; None if that fails."""
     if stated := _stated_axes(a):
         return stated
     x, y = a["inputs"][0].shape, a["outputs"][0].shape
@@ -268,14 +268,14 @@ def _clamp(a: Arguments) -> str:
 
 
 def _stated_axes(a: Arguments) -> tuple[int, ...]:
-    """Return the axes that the second operand lists; none if they are not known."""
+    """Return the axes in the second operand; empty if they are unknown."""
     x, axes = a["inputs"][0], given(a, 1)
     known = () if axes is None or axes.data is None else axes.data
     return tuple(sorted({axis % max(x.ndim, 1) for axis in known}))
 
 
 def _normalized(a: Arguments) -> Any:
-    """Return the axes of MVN: from its operand; if unknown, as many last axes; or the axes of its first version."""
+    """Return the axes of MVN: its operand; the last axes if their values are unknown; MVN-1 has an attribute."""
     x, axes = a["inputs"][0], given(a, 1)
     if stated := _stated_axes(a):
         return stated
@@ -284,7 +284,7 @@ def _normalized(a: Arguments) -> Any:
 
 
 def _neighbors(a: Arguments) -> Any:
-    """Return how many elements LRN adds: its size along each of its axes."""
+    """Return the number of elements in an LRN window: ``size`` along each axis."""
     axes = given(a, 1)
     return _number(a, "size") ** (1 if axes is None else axes.size)
 
@@ -305,7 +305,7 @@ def _is_table(a: Arguments) -> bool:
 
 
 def _recurrent(native: str, formula: str, states: int, *, is_cell: bool = False) -> Row:
-    """Return the row of a recurrent layer: X, states, lengths, W and R of each direction, B; a cell has no lengths."""
+    """Return the row of a recurrent layer. Operands: X, states, lengths (not for a cell), W, R and B."""
     first = 1 + states + (not is_cell)
     inputs: dict[str, Source] = {
         "x": operand(0) if is_cell else lambda a: a["inputs"][0].permuted(1, 0, 2),
@@ -330,7 +330,7 @@ def _recurrent(native: str, formula: str, states: int, *, is_cell: bool = False)
 
 
 def _activation(a: Arguments) -> str:
-    """Return the activation function of a plain recurrent layer, in its first direction."""
+    """Return the activation of a plain RNN in its first direction."""
     name = str(a["data"].get("activations", "")).split(",")[0].strip().lower()
     return name if name in ("relu", "sigmoid") else "tanh"
 
@@ -341,7 +341,7 @@ def _interpolation(a: Arguments) -> str:
 
 
 def _resized(a: Arguments) -> tuple[int, ...] | None:
-    """Return the axes of an interpolation; None if they are unknown, or not all of them are spatial."""
+    """Return the axes of an interpolation; None if they are unknown, or include batch or channels."""
     axes, stated = numbers(a["data"].get("axes")), given(a, 3 if len(a["inputs"]) > 3 else 2)
     if stated is not None and stated.data is not None and not stated.is_real:
         axes = stated.data
@@ -368,13 +368,13 @@ def _scatter(native: str, op: str) -> Row:
 
 
 def _complex(a: Arguments) -> Any:
-    """Return a value whose last axis has real and imaginary parts, as one of complex numbers."""
+    """Return the complex view of a tensor with real and imaginary parts in its last axis."""
     x = a["inputs"][0]
     return GraphValue(x.shape[:-1], "complex64", x.name, x.is_stored, base=x.base or x)
 
 
 def _transformed(a: Arguments) -> tuple[int, ...]:
-    """Return the axes of a Fourier transform, counted from the front; the last one if they are not known."""
+    """Return the non-negative axes of a Fourier transform; the last one if they are unknown."""
     x, axes = a["inputs"][0], given(a, 1)
     rank = max(x.ndim - (0 if a["is_real"] else 1), 1)
     known = () if axes is None or axes.data is None else axes.data
@@ -393,13 +393,13 @@ def _fourier(native: str, op: str, **attrs: Source) -> Row:
 
 
 def _bag(native: str, weights: int, mode: Source = lambda a: a["data"].get("reduction", "sum").lower()) -> Row:
-    """Return the row of an operator that adds rows of a table; ``weights`` is the place of factors of the rows."""
+    """Return the row of an embedding bag; ``weights`` is the position of the per-sample weights."""
     inputs = {"x": operand(1), "w": operand(0), "per_sample_weights": operand(weights)}
     return Row(f"openvino::{native}", "embedding_bag", inputs, {"mode": mode})
 
 
 def _regions(native: str, op: str | Source = "roi_align", **attrs: Source) -> Row:
-    """Return the row of a pooling of regions."""
+    """Return the row of a pooling over regions of interest."""
     ops = () if isinstance(op, str) else ("ps_roi_align", "ps_roi_avg_pool", "roi_align", "roi_max_pool")
     return Row(f"openvino::{native}", op, {**X, "rois": operand(1), "offset": operand(2)}, attrs, ops=ops)
 
@@ -496,7 +496,7 @@ def _scale(position: int) -> Source:
 
 
 def _operands_with_scales(row: Row) -> dict[str, Source]:
-    """Return the operands of a row, and the scales of quantized operands."""
+    """Return the operands of a row and their scales."""
     scales: dict[str, Source] = {}
     for name in row.inputs:
         if name == "x*":
@@ -507,7 +507,7 @@ def _operands_with_scales(row: Row) -> dict[str, Source]:
 
 
 def _on_integers(row: Row) -> Row:
-    """Return the row of an operator that the runtime computes on integers, with the operators that it fuses into it."""
+    """Return the quantized form of a row, with the fused bias and activation."""
     op, when = row.op, row.when
     bias: dict[str, Source] = {"b": _bias} if op in ("conv", "conv_transpose", "linear") else {}
     return Row(
@@ -532,7 +532,7 @@ QUANTIZED = frozenset(
         "resize",
     )
 )
-"""Operators that have formulas on integers."""
+"""Operators with a formula for integers."""
 
 
 def _is_quantization(a: Arguments) -> bool:
@@ -657,4 +657,4 @@ _ROWS: tuple[Row, ...] = (
 )
 
 ROWS = tuple(each for row in _ROWS for each in ((_on_integers(row), row) if row.op in QUANTIZED else (row,)))
-"""The rows, those on integers before those on real numbers."""
+"""All rows. The first match counts, so quantized rows precede their float versions."""

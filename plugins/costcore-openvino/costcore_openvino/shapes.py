@@ -1,7 +1,7 @@
-"""Shapes of results that a file leaves open, and the elements of small values that they follow from.
+"""Infer the shapes that a file leaves open, and the elements of small tensors that determine shapes.
 
-Rules are those of the specification of operator sets 1 to 16 (https://docs.openvino.ai, "Operation Specifications").
-Constants such as axes are in the file of weights: small ones are all that is read of it, if it is there.
+Rules follow the specification of operator sets 1 to 16 (https://docs.openvino.ai, "Operation Specifications").
+Constants such as axes are in the weights file (.bin). If it is there, only constants of up to 64 bytes are read.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from .model import LayerInfo, integer, numbers
 from .rows import NARY, REDUCTIONS, UNARY
 
 MOST_BYTES = 64
-"""The largest constant that is read."""
+"""The maximum size of a constant that is read, in bytes."""
 
 FORMATS = {"i32": "<i", "i64": "<q"}
 FURTHER = {
@@ -61,16 +61,16 @@ FURTHER = {
     "u32": "<I",
     "u64": "<Q",
 }
-"""Other constants, such as scales of an interpolation: read if sizes follow from them."""
+"""Formats of other constants, such as the scales of an interpolation; only read if :attr:`Integers.are_all`."""
 
 
 class Integers(NamedTuple):
     """The small constants of a model.
 
     Attributes:
-        path: the file of weights.
-        nbytes: its size; 0 if it is not there.
-        are_all: whether constants of other types are read too.
+        path: the weights file.
+        nbytes: its size; 0 if there is no file.
+        are_all: whether to read constants of all types, not only int32 and int64.
     """
 
     path: Path
@@ -79,17 +79,17 @@ class Integers(NamedTuple):
 
     @classmethod
     def beside(cls, model: str, are_all: bool = False) -> Integers:
-        """Return the constants of an IR file; its weights are in the file beside it with the suffix ``.bin``."""
+        """Return the constants of an IR file; the weights file has the same name with the suffix ``.bin``."""
         path = Path(model).with_suffix(".bin")
         return cls(path, path.stat().st_size if is_file(path) else 0, are_all)
 
     def of(self, layer: LayerInfo) -> tuple[Any, ...] | None:
-        """Return the elements of a constant; None if it is not small, has no such elements, or is not in the file.
+        """Return the elements of a constant; None if it is too large, of another type, or not in the file.
 
         OpenVINO writes one byte for an empty one.
 
         Raises:
-            CostError: if the file cannot be read, or became shorter since it was opened.
+            CostError: if the file cannot be read, or has become shorter.
         """
         offset, size = (integer(layer.data.get(name, "")) for name in ("offset", "size"))
         kind = layer.data.get("element_type", "")
@@ -104,7 +104,7 @@ class Integers(NamedTuple):
             try:
                 file.seek(offset)
                 content = file.read(size)
-            except OSError as error:  # a pipe took its place
+            except OSError as error:  # the file was replaced by a pipe
                 raise unreadable(self.path, error) from error
         if len(content) < size:
             raise CostError(f"{self.path} became shorter while it was read")
@@ -112,7 +112,7 @@ class Integers(NamedTuple):
 
 
 class Site(NamedTuple):
-    """A layer and its operands, as a rule sees them."""
+    """A layer and its operands: the argument of a shape rule."""
 
     layer: LayerInfo
     inputs: Sequence[GraphValue | None]
@@ -129,7 +129,7 @@ class Site(NamedTuple):
         return value.shape
 
     def known(self, position: int) -> tuple[Any, ...] | None:
-        """Return the elements of an operand; None if they are not known."""
+        """Return the elements of an operand; None if they are unknown."""
         value = self.inputs[position] if position < len(self.inputs) else None
         return None if value is None else value.data
 
@@ -137,7 +137,7 @@ class Site(NamedTuple):
         """Return the elements of an operand.
 
         Raises:
-            LookupError: if they are not known.
+            LookupError: if they are unknown.
         """
         found = self.known(position)
         if found is None:
@@ -176,7 +176,7 @@ def _axes(s: Site, position: int) -> tuple[int, ...]:
 
 
 def _space(s: Site, kernel: Sequence[Dim]) -> Shape:
-    """Return the axes of space of what windows make of the first operand."""
+    """Return the spatial sizes of the result of a convolution or pooling."""
     count, x = len(kernel), s.shape()
     steps, dilations = ((*s.numbers(name), *((1,) * count))[:count] for name in ("strides", "dilations"))
     rounding = s.text("rounding_type")
@@ -190,7 +190,7 @@ def _space(s: Site, kernel: Sequence[Dim]) -> Shape:
             continue
         size = window(x[2 + i], k, steps[i], dilations[i], 0 if kind == "valid" else padding, divide)
         if rounding == "ceil_torch":
-            # every window begins within the axis or the padding before it
+            # PyTorch drops windows that would begin in the padding at the end
             size = minimum(size, ceil_div(x[2 + i] + sides[0][i], max(steps[i], 1)))
         found.append(size)
     return tuple(found)
@@ -243,7 +243,7 @@ def _squeeze(s: Site) -> Shape:
     x = s.shape()
     if len(s.inputs) == 1:
         return squeezed(x, None)
-    # axes of other sizes stay; an open size is taken to be 1 unless the layer may skip it
+    # axes of other sizes are kept; an open size is assumed to be 1, unless allow_axis_skip is set
     skips = s.is_true("allow_axis_skip")
     gone = (axis for axis in _axes(s, 1) if x[axis] == 1 or (is_symbolic(x[axis]) and not skips))
     return squeezed(x, tuple(gone))
@@ -340,7 +340,7 @@ def _interpolate(s: Site) -> Shape:
         if scales is None:
             x[axis] = sizes[i]
         else:
-            # a scale in single precision stands for a fraction, 1.1 for 11 / 10
+            # float32 1.1 is meant to be 11 / 10
             factor = Fraction(float(scales[i])).limit_denominator(1 << 14) if not is_symbolic(scales[i]) else scales[i]
             x[axis] = as_integer(times(x[axis], factor))
     return tuple(x)
@@ -414,7 +414,7 @@ def _batch_to_space(s: Site) -> Shape:
 
 
 def _fourier(s: Site) -> Shape:
-    """Return the shape of a Fourier transform; RDFT makes pairs of half of an axis, IRDFT undoes it."""
+    """Return the shape of a Fourier transform. RDFT halves an axis and appends (re, im); IRDFT is its inverse."""
     x, kind = list(s.shape()), s.layer.type
     rank = len(x) - (kind != "RDFT")
     axes = [axis % max(rank, 1) for axis in s.need(1)]
@@ -459,7 +459,7 @@ def _unique(s: Site) -> Sequence[Found]:
 
 
 def _prior_boxes(s: Site) -> Shape:
-    """Return the shape of default boxes; boxes per position are counted as in the reference implementation."""
+    """Return the shape of default boxes. The number per position is computed as in the reference implementation."""
     height, width = s.need(0)
 
     def listed(name: str) -> list[float]:
@@ -500,7 +500,7 @@ def _pooled_regions(s: Site) -> Shape:
 
 
 def _detections(s: Site) -> Shape:
-    """Return the shape of final detections: all that may be kept."""
+    """Return the shape of final detections, at the maximum number."""
     locations, priors = s.shape(), s.shape(2)
     kept = s.number("keep_top_k", -1)
     box = 4 if s.is_true("normalized") else 5
@@ -518,7 +518,7 @@ def _proposal(s: Site) -> Sequence[Shape]:
 
 
 def _at_most(name: str, *last: int) -> Rule:
-    """Return a rule for operators with a fixed number of detections."""
+    """Return a rule for operators with an attribute for the maximum number of detections."""
     return lambda s: [(s.number(name), *last), (s.number(name),), (s.number(name),)][: len(s.layer.outputs)]
 
 
@@ -528,7 +528,7 @@ def _prior_grid(s: Site) -> Shape:
 
 
 def _colors(s: Site) -> Shape:
-    """Return the shape of an image of red, green and blue; luma and chroma of one plane are below each other."""
+    """Return the shape of an RGB image. In a single YUV plane, chroma is below luma."""
     n, height, width, _ = s.shape()
     return (n, height if len(s.inputs) > 1 else floor_div(2 * height, 3), width, 3)
 
@@ -640,14 +640,14 @@ RULES: Mapping[str, Rule] = {
 
 
 MOST_ALIGNED = 6
-"""The maximum number of axes for a search of their order or position."""
+"""The maximum number of axes for which :func:`aligned` tries all combinations."""
 
 FAILURES = (ArithmeticError, LookupError, TypeError, ValueError)
-"""The exceptions of rules for an absent, unknown or wrong operand or attribute."""
+"""Exceptions that a rule raises if an operand or attribute is absent, unknown or wrong."""
 
 
 def shapes_of(layer: LayerInfo, inputs: Sequence[GraphValue | None]) -> Sequence[Found | None]:
-    """Return the shapes of the results of a layer; None for one that no rule gives."""
+    """Return the shapes of the results of a layer; None for a shape that no rule infers."""
     rule = RULES.get(layer.type)
     try:
         found = [] if rule is None else [*rule(Site(layer, inputs))]
@@ -657,9 +657,9 @@ def shapes_of(layer: LayerInfo, inputs: Sequence[GraphValue | None]) -> Sequence
 
 
 def aligned(layer: LayerInfo, x: Shape, stated: Found) -> Shape | None:
-    """Return the first shape that axes which are not known can make of an operand, of the sizes that the file states.
+    """Try all axes of an operator with unknown axes; return the first shape that agrees with the file.
 
-    For files without their weights, which hold the axes.
+    Needed if the weights file, which has the axes, is missing.
     """
     less = len(x) - len(stated)
     found: Iterable[Sequence[Dim]] = ()
@@ -674,17 +674,17 @@ def aligned(layer: LayerInfo, x: Shape, stated: Found) -> Shape | None:
     elif layer.type in (*REDUCTIONS, "Gather", "Squeeze") and less > 0:
         found = (reduced(x, axes, False) for axes in combinations(range(len(x)), less))
     for each in found:
-        # an open size of the file is one of the operand's, and the others are as stated
+        # open sizes of the file are symbolic here, and the others are equal
         if all(is_symbolic(a) if b is None else a == b for a, b in zip(each, stated, strict=True)):
             return tuple(each)
     return None
 
 
-# Elements of small values.
+# Elements of small tensors.
 
 
 def _compared(test: Callable[[Any], bool]) -> Callable[[Any, Any], bool]:
-    """Return a comparison by the sign of a difference; sizes that are symbols are 1 or more."""
+    """Return a comparison by the sign of the difference. Symbolic sizes are at least 1."""
 
     def compare(a: Any, b: Any) -> bool:
         difference = a - b
@@ -730,7 +730,7 @@ WITH_SAME_ELEMENTS = frozenset(("ConvertLike", "Identity", "ReadValue", "Reshape
 
 
 def data_of(layer: LayerInfo, inputs: Sequence[GraphValue | None], outputs: Sequence[GraphValue]) -> None:
-    """Give small results the elements that follow from sizes."""
+    """Set the elements of small results that can be computed from shapes and constants."""
     try:
         found = [*_data(Site(layer, inputs), outputs)]
     except FAILURES:
@@ -797,7 +797,7 @@ def _data(s: Site, outputs: Sequence[GraphValue]) -> Sequence[Sequence[Any] | No
 
 
 def _taken(s: Site, axis: int, indices: Sequence[int]) -> Sequence[Any]:
-    """Return the elements at places of an axis."""
+    """Return the elements at some indices of an axis."""
     x, shape = s.need(0), [int(size) for size in s.shape()]
     inner, count = prod(shape[axis + 1 :]), shape[axis]
     starts = ((outer * count + i % count) * inner for outer in range(prod(shape[:axis])) for i in indices)
@@ -805,7 +805,7 @@ def _taken(s: Site, axis: int, indices: Sequence[int]) -> Sequence[Any]:
 
 
 def _part(s: Site, x: Sequence[Any]) -> Sequence[Any] | None:
-    """Return the elements of a vector that a slice keeps."""
+    """Return a slice of a vector."""
     begin, end = (int(s.need(i)[0]) for i in (1, 2))
     step = int((s.known(3) or (1,))[0])
     first: int | None = begin

@@ -1,4 +1,4 @@
-"""Walk the graphs of a file: open sizes, loops and branches, weights in smaller types, everything else as calls."""
+"""Walk the graphs of a file: record layers as calls, run loops and branches, set open sizes, skip unpacking."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .rows import NARY, SIGNATURES
 from .shapes import Found, Integers, aligned, data_of, shapes_of
 
 AXES = frozenset(("CumSum", "MVN", "NormalizeL2"))
-"""Operators whose axes are an operand, which is in the file of weights."""
+"""Operators with an operand for axes; its constant is in the weights file."""
 
 ON_INTEGERS = (
     "FakeQuantize: integers are carried to the layers that read them, and bias, activation and the next FakeQuantize "
@@ -28,10 +28,10 @@ ON_INTEGERS = (
 )
 
 PAST = "past"
-"""The name of the size of states, such as the keys and values of earlier tokens."""
+"""The symbol of the length of states, such as the number of earlier tokens in a KV cache."""
 
 LARGEST = 2**40
-"""No axis is larger."""
+"""The maximum size of an axis."""
 
 MADE_BY_DATA = (
     "the shape of {layer} ({kind}) depends on data, or on constants in the file of weights: {sizes}. "
@@ -46,20 +46,20 @@ class Walker:
 
     Args:
         recording: receives the calls.
-        integers: the small constants in the file of weights.
-        sizes: the sizes that the file leaves open; None if it leaves none.
+        integers: the small constants in the weights file.
+        sizes: the sizes that the file leaves open; None if there are none.
     """
 
     def __init__(self, recording: GraphRecording, integers: Integers, sizes: OpenSizes | None = None) -> None:
         self._recording, self._integers, self._sizes = recording, integers, sizes
         self._matrices: dict[tuple[str | None, ...], GraphValue] = {}
         self._scales: dict[int, GraphValue] = {}
-        """A scale of values that are integers, by the id of the object, which lives as long as this."""
+        """The scales of integer values, by ``id`` of the value, which ``_kept`` keeps alive."""
         self._kept: list[GraphValue] = []
         self._batch: Dim | None = None
 
     def run(self, graph: Graph, given: Any = None) -> None:
-        """Record the graph of the file, with the shapes that the user gives for its inputs."""
+        """Record the main graph; ``given`` are the shapes of its inputs."""
         shapes = {} if self._sizes is None else bind_inputs(graph, self._sizes, given)
         self._batch = next((shape[0] for shape in shapes.values() if shape), None)
         inputs, outputs = self._walk(graph, {}, Place(), shapes)
@@ -72,13 +72,13 @@ class Walker:
         place: Place,
         shapes: Mapping[str, Shape] = MappingProxyType({}),
     ) -> tuple[dict[str, GraphValue], dict[str, GraphValue]]:
-        """Record a graph; return its inputs and outputs by the number of their layer.
+        """Record a graph; return its inputs and outputs by layer id.
 
         Args:
             graph: the graph.
-            given: values for some of its parameters, by the number of the layer.
-            place: where it runs.
-            shapes: shapes for parameters, by the number of the layer, if the file leaves sizes open.
+            given: outer values of its parameters, by layer id.
+            place: its loop context.
+            shapes: shapes of its parameters, by layer id, if the file leaves sizes open.
         """
         values: dict[tuple[str, str], GraphValue] = {}
         inputs: dict[str, GraphValue] = {}
@@ -87,14 +87,14 @@ class Walker:
         plan = Plan(layers, graph)
         if plan.fused:
             self._recording.note(ON_INTEGERS)
-        # constants first: a layer needs those of the layers that are part of it
+        # constants first: a layer needs the bias and the scale of layers that are fused into it
         for layer in sorted(layers, key=lambda layer: not plan.is_stored(layer)):
             found = [values.get(graph.edges.get((layer.id, port), ("", ""))) for port in layer.inputs]
             made = self._made(layer, found, shapes.get(layer.id))
             if layer.id in plan.within:
                 made = [values[plan.within[layer.id], "result"]]
             elif made and (layer.type == "Parameter" or (layer.type == "ReadValue" and not layer.inputs)):
-                # a state without an initial value is given, as an input is
+                # a state without an initial value is an input
                 inputs[layer.id] = made[0]
                 if layer.id in given:
                     flow = self._recording.dataflow
@@ -128,12 +128,14 @@ class Walker:
     def _made(
         self, layer: LayerInfo, found: Sequence[GraphValue | None], given: Shape | None = None
     ) -> list[GraphValue]:
-        """Return the results of a layer, with the shapes of the file; open ones follow from the operands."""
+        """Return the results of a layer: sizes are those of the file, open ones are inferred from the operands."""
         default = found[0].dtype if found and found[0] is not None else "float32"
         if self._sizes is None:
             return [GraphValue(port.shape, port.dtype or default, layer.name) for port in layer.outputs]
         if layer.bodies:
-            return [GraphValue((), port.dtype or default, layer.name) for port in layer.outputs]  # after the bodies
+            return [
+                GraphValue((), port.dtype or default, layer.name) for port in layer.outputs
+            ]  # _returned sets the shapes
         ports = layer.outputs
         is_known = layer.type == "Const" or all(port.shape and None not in port.shape for port in ports)
         shapes: Sequence[Found | None] = [given] if given is not None else [None] * len(ports)
@@ -156,7 +158,7 @@ class Walker:
         return made
 
     def _aligned(self, layer: LayerInfo, x: Shape, stated: Found) -> Shape | None:
-        """Return the first shape that fits the file, of a layer whose axes are not known (an assumption)."""
+        """Assume the first shape that fits the file for a layer with unknown axes."""
         shape = aligned(layer, x, stated)
         if shape is not None:
             what = f"the axes of {layer.type} are in the file of weights, which is not there: taken to make {shape}"
@@ -164,7 +166,7 @@ class Walker:
         return shape
 
     def _completed(self, layer: LayerInfo, position: int, port: Port, found: Found | None) -> Shape:
-        """Return the shape of a result: sizes of the file; for open sizes, the found sizes or new symbols.
+        """Return the shape of a result: sizes of the file, else the inferred sizes ``found``, else new symbols.
 
         Raises:
             CostError: if a size is negative or too large; the file is damaged.
@@ -179,20 +181,20 @@ class Walker:
         sizes = tuple(as_dim(self._sizes(names[i]) if size is None else size) for i, size in enumerate(stated))  # type: ignore[misc]
         if any(not is_symbolic(size) and not 0 <= size <= LARGEST for size in sizes):
             raise CostError(f"layer {layer.name!r} has the shape {sizes}, which does not follow from its operands")
-        if made := [str(sizes[i]) for i in names if is_symbolic(sizes[i])]:  # the others were given
+        if made := [str(sizes[i]) for i in names if is_symbolic(sizes[i])]:  # dims has the others
             text = MADE_BY_DATA.format(layer=repr(layer.name), kind=layer.type, sizes=", ".join(made), first=made[0])
             self._recording.recorder.assume(text, layer.name)
         return sizes
 
     def _state(self, layer: LayerInfo, found: Sequence[GraphValue | None]) -> Shape | None:
-        """Return the shape of a state: open sizes follow from its initial value, and from all that it will hold."""
+        """Return the shape of a state: open sizes are those of its initial value; an empty axis gets size ``past``."""
         parts = [part.strip() for part in layer.data.get("variable_shape", "").split(",") if part.strip()]
         first = found[0] if found else None
         if not parts and first is not None:
             return first.shape
         at_start = first.shape if first is not None and first.ndim == len(parts) else (0,) * len(parts)
         if first is None and len(parts) > 1 and self._batch is not None:
-            at_start = (self._batch, *at_start[1:])  # as many samples as the inputs have
+            at_start = (self._batch, *at_start[1:])  # the batch size of the inputs
         shape: list[Dim] = []
         for part, size in zip(parts, at_start, strict=True):
             number = integer(part)
@@ -206,7 +208,7 @@ class Walker:
         return tuple(shape)
 
     def _note_equal(self, found: Sequence[GraphValue | None]) -> None:
-        """Note sizes that must be equal, as their operands are broadcast, but are different symbols."""
+        """Note different symbols that are taken as equal, because their operands are broadcast."""
         shapes = [value.shape for value in found if value is not None and not value.is_stored]
         for axis in range(1, min(map(len, shapes), default=0) + 1):
             symbols = dict.fromkeys(shape[-axis] for shape in shapes if is_symbolic(shape[-axis]))
@@ -215,9 +217,9 @@ class Walker:
                 self._recording.note(f"{', '.join(others)} is taken to be {first}, with which it is broadcast")
 
     def _store(self, layer: LayerInfo, value: GraphValue) -> None:
-        """Mark a value as stored; matrices at the same place of the file of weights are one.
+        """Mark a value as stored. Matrices at the same offset of the weights file are one shared tensor.
 
-        Vectors are not: the converter stores equal numbers once, and those of two norms may well be all 1.
+        Vectors are not shared: the converter stores equal bytes once, and the weights of two norms may both be all 1.
         """
         value.is_stored, value.data = True, self._integers.of(layer)
         place = tuple(layer.data.get(name) for name in ("element_type", "offset", "size"))
@@ -226,7 +228,7 @@ class Walker:
             value.base = None if first is value or first.size != value.size else first
 
     def _carry(self, value: GraphValue, dtype: str, scale: GraphValue | None) -> None:
-        """Make a value one of integers."""
+        """Turn a value into integers with a scale."""
         value.dtype = dtype
         if scale is not None:
             self._scales[id(value)] = scale
@@ -243,7 +245,7 @@ class Walker:
         place: Place,
         more: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Record a layer that computes."""
+        """Record a layer, unless it only unpacks stored weights."""
         if layer.bodies:
             self._bodies(layer, inputs, outputs, place)
             return
@@ -266,7 +268,7 @@ class Walker:
         self._recording.record(node, place, f"layer {layer.name!r}")
 
     def _unpack(self, given: Sequence[GraphValue], outputs: Sequence[GraphValue]) -> None:
-        """Take what is computed of stored weights for the stored weights themselves: the largest operand."""
+        """Treat unpacked weights as the stored weights, the largest operand."""
         root = max(given, key=lambda value: magnitude(value.size))
         for value in outputs:
             value.is_stored, value.dtype = True, root.dtype
@@ -280,7 +282,7 @@ class Walker:
     def _bodies(
         self, layer: LayerInfo, inputs: Sequence[GraphValue | None], outputs: Sequence[GraphValue], place: Place
     ) -> None:
-        """Record the graphs of a loop or a branch."""
+        """Record the subgraphs of a loop or a branch."""
         if layer.type == "If":
             names = {name.removesuffix("_body"): name for name in layer.bodies}
             walks = {short: partial(self._body, layer, name, inputs, outputs) for short, name in names.items()}
@@ -296,7 +298,7 @@ class Walker:
     def _returned(
         self, layer: LayerInfo, outputs: Sequence[GraphValue], trips: Dim, returned: Sequence[GraphValue]
     ) -> Sequence[GraphValue]:
-        """Return the results of a layer with graphs. A graph, or a loop that joins its results, gives open sizes."""
+        """Set open sizes of the results of a loop or branch; a loop may concatenate the results of its iterations."""
         if self._sizes is None:
             return outputs
         joined = {
@@ -320,7 +322,7 @@ class Walker:
         outputs: Sequence[GraphValue],
         place: Place,
     ) -> list[GraphValue]:
-        """Record one graph of a layer, with the values that it is given; return what the outputs of the layer are."""
+        """Record one subgraph of a layer; return its results in the order of the outputs of the layer."""
         ports = dict(zip(layer.inputs, inputs, strict=True))
         given: dict[str, GraphValue] = {}
         shapes: dict[str, Shape] = {}
@@ -350,9 +352,9 @@ def _result(layer: LayerInfo) -> tuple[str, str]:
 
 
 def loop_trips(layer: LayerInfo, inputs: Sequence[GraphValue | None]) -> Dim | None:
-    """Return how often a loop runs: as its first operand says, or the parts of an input that it takes apart.
+    """Return the trip count of a loop: the number of slices of an input that it iterates over, or its first operand.
 
-    None if it depends on data: the number is computed, or the condition of the body is.
+    None if it depends on data: the operand is computed, or the condition of the body is.
     """
     ports = dict(zip(layer.inputs, inputs, strict=True))
     for kind, entry in layer.maps.get("port_map", ()):
@@ -367,7 +369,7 @@ def loop_trips(layer: LayerInfo, inputs: Sequence[GraphValue | None]) -> Dim | N
 
 
 def is_unconditional(layer: LayerInfo) -> bool:
-    """Return whether the body of a loop returns a constant as the condition to go on."""
+    """Return whether the condition that the body of a loop returns is constant."""
     graph = layer.bodies.get("body")
     conditions = {
         entry.get("internal_layer_id", "")
@@ -386,7 +388,7 @@ def is_unconditional(layer: LayerInfo) -> bool:
 
 
 def bind_inputs(graph: Graph, sizes: OpenSizes, given: Any) -> dict[str, Shape]:
-    """Return the shapes of the inputs of a file, by the number of their layer.
+    """Return the shapes of the inputs of a file, by layer id.
 
     Raises:
         CostError: if a given shape does not fit, or an input of unknown rank has none.
@@ -419,7 +421,7 @@ def _check_range(layer: LayerInfo, shape: Shape) -> None:
     """Check given sizes against the ranges of the file, ``1,3,100..200``.
 
     Raises:
-        CostError: if one is outside.
+        CostError: if a size is out of range.
     """
     for axis, (part, size) in enumerate(zip(layer.data.get("shape", "").split(","), shape, strict=False)):
         if ".." not in part or "..." in part or is_symbolic(size):
@@ -430,15 +432,15 @@ def _check_range(layer: LayerInfo, shape: Shape) -> None:
 
 
 def axes_decide_nothing(x: GraphValue, axes: GraphValue) -> bool:
-    """Return whether axes are known, or all cost the same: the operand has no others, or all its sizes are equal."""
+    """Return whether the cost is certain: axes are known or all axes, or all axes have the same size."""
     return axes.data is not None or axes.size == x.ndim or len(set(x.shape)) == 1
 
 
 def _in_order(graph: Graph) -> list[LayerInfo]:
-    """Return the layers so that each comes after the sources of its operands.
+    """Return the layers in topological order.
 
     Raises:
-        CostError: if layers depend on each other in a circle.
+        CostError: if the graph has a cycle.
     """
     layers, places = graph.layers, {layer.id: i for i, layer in enumerate(graph.layers)}
     sources = ([graph.edges.get((layer.id, port), ("",))[0] for port in layer.inputs] for layer in layers)
@@ -447,10 +449,10 @@ def _in_order(graph: Graph) -> list[LayerInfo]:
 
 
 def _check(layer: LayerInfo, inputs: Sequence[GraphValue | None], outputs: Sequence[GraphValue]) -> None:
-    """Check that a layer has the operands and the result that its row reads.
+    """Check that a layer has the operands and results that its rule needs.
 
     Raises:
-        CostError: if it does not; the file is damaged.
+        CostError: if one is missing; the file is damaged.
     """
     for position, least in enumerate(SIGNATURES.get(layer.type, (0,))):
         value = inputs[position] if position < len(inputs) else None
@@ -462,7 +464,7 @@ def _check(layer: LayerInfo, inputs: Sequence[GraphValue | None], outputs: Seque
 
 
 def module_of(name: str) -> str:
-    """Return the path of the module around a layer: ``layer1.0`` of ``__module.layer1.0/aten::relu/Relu``."""
+    """Return the module path of a layer name: ``layer1.0`` for ``__module.layer1.0/aten::relu/Relu``."""
     if name.startswith("__module."):
         return name.removeprefix("__module.").partition("/")[0]
     return ".".join(part for part in name.strip("/").split("/")[:-1] if part)

@@ -1,4 +1,4 @@
-"""The StableHLO frontend of costcore: it counts exported programs, with the rows of the JAX plug-in."""
+"""The StableHLO frontend of costcore: counts exported programs with the mapping rules of the JAX plug-in."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from costcore.plugins import hookimpl
 from costcore.translate import Row
 
 OPTIONS = {
-    "function": "which function of the program is counted",
-    "params": "arguments that are learned parameters: positions, or beginnings of their names",
-    "trips": "how often loops run whose number of runs depends on data",
+    "function": "the function of the program to count",
+    "params": "arguments that are learned parameters: positions, or prefixes of their names",
+    "trips": "iterations of each loop with a data-dependent trip count",
     "regroup": "count decomposed layers as one operator",
 }
 
@@ -20,12 +20,12 @@ PORTABLE = b"ML\xefR"
 
 
 def reads(head: bytes) -> bool:
-    """Return True for the first bytes of a portable artifact."""
+    """Return whether a file that starts with these bytes is a portable artifact."""
     return head.startswith(PORTABLE)
 
 
 def positions_or_names(text: str) -> list[int | str]:
-    """Return the arguments in ``0,1`` or ``w,b``: positions, and beginnings of names."""
+    """Parse the option ``params``: ``0,1`` are positions, ``w,b`` prefixes of names."""
     return [int(part) if part.isdecimal() else part for part in text.split(",")]
 
 
@@ -42,14 +42,14 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             values={"function": str, "params": positions_or_names, "trips": int},
             models=("a StableHLO program (.mlir, .stablehlo, .mlirbc)",),
             reads=reads,
-            is_run=True,  # of open sizes with names
+            is_run=True,  # it may have open sizes with names
         ),
     )
 
 
 @hookimpl
 def costcore_rows(frontend: str) -> Iterable[Row]:
-    """Return the rules of operators that StableHLO has and JAX has not; both are recorded as primitives of JAX."""
+    """Return the rules of operators that JAX lacks. StableHLO programs are recorded as JAX primitives."""
     if frontend != "jax":
         return ()
     from .rows import ROWS

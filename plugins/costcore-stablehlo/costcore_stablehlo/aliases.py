@@ -1,4 +1,4 @@
-"""Bounds what the aliases of a text of MLIR expand to: ``!t1 = tuple<!t0, !t0>`` doubles whenever it is printed."""
+"""Limit the expansion of aliases in MLIR text: each ``!t1 = tuple<!t0, !t0>`` doubles the printed size."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from typing import NamedTuple
 from costcore.errors import CostError
 
 DEEPEST_TEXT = 200
-"""The maximum nesting of brackets, including aliases; MLIR reads and prints nested types by recursion."""
+"""The maximum nesting of brackets with aliases expanded; MLIR parses and prints nested types by recursion."""
 
 LONGEST_ALIAS = 10**6
-"""The maximum characters to which an alias may expand, in addition to the length of the whole text."""
+"""The maximum characters of an expanded alias, plus the length of the whole text."""
 
 LONGEST_TEXT, TIMES = 2**27, 16
-"""The maximum characters to which a text may expand: a constant, plus a multiple of its own length."""
+"""The maximum characters of an expanded text: a constant, plus a multiple of its length."""
 
 TOKEN = re.compile(
     r"""//[^\n]*|"(?:[^"\\\n]|\\.)*"(?P<operation>\s*\()?"""
     r"""|(?P<alias>[!#](?:\d+|[A-Za-z$_-][\w$-]*)(?![\w.$]))(?P<defined>\s*=(?!=))?"""
     r"""|(?P<bracket>[(\[{<)\]}]|(?<!-)>(?!=))|(?<![\w.$!#@%^-])(?P<word>[A-Za-z_][\w.$]*)"""
 )
-"""The tokens of a text: comments, strings, aliases, brackets (not the head of an arrow), and words."""
+"""The tokens of a text: comments, strings, aliases, brackets (but not the ``>`` of ``->``), and words."""
 
 OPERATION = re.compile(r"module|func|\w+\.[\w.$]+")
-"""A word that begins an operation; before it the value of an alias ends."""
+"""A word that begins an operation, and so ends the value of an alias before it."""
 
 
 class Expanded(NamedTuple):
-    """The expansion of an alias: its number of characters, and its nesting of brackets."""
+    """The size of an expanded alias: characters, and nesting of brackets."""
 
     size: int
     depth: int
 
 
 LOCATION = Expanded(0, 0)
-"""A place in source code, of which MLIR prints nothing here, and costcore no more than a name."""
+"""The size of a source location: counted as empty, since locations are not expanded when they are printed here."""
 
 
 def check_expansion(text: str) -> None:
-    """Check that a text nests no deeper than MLIR can follow, and that its aliases expand to a bounded text.
+    """Check the nesting of a text, and the size to which its aliases expand.
 
     Raises:
-        CostError: otherwise.
+        CostError: if either is too large.
     """
     _Expansion(text).check()
 
 
 class _Expansion:
-    """The state of reading a text.
+    """One pass over a text that tracks nesting and expanded size.
 
     Args:
         text: the text.
@@ -85,11 +85,11 @@ class _Expansion:
         self._depth = self._deepest = 0
 
     def _is_outermost(self, at: int) -> bool:
-        """Return whether an alias is defined at a place: outside of brackets, or at the start of a line."""
+        """Return whether a position is outside of brackets or at the start of a line, so ``=`` defines an alias."""
         return not self._depth or not self._text[self._text.rfind("\n", 0, at) + 1 : at].strip()
 
     def _end(self, at: int | None) -> None:
-        """Note the value of the present alias, which ends at a place, if any."""
+        """Store the size of the alias whose value ends here, if there is one."""
         if not self._name or at is None:
             return
         found = LOCATION if self._is_location else Expanded(at - self._start + self._size, self._deepest)

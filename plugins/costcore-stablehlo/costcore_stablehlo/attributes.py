@@ -1,4 +1,4 @@
-"""Attributes and types of MLIR as Python values and abstract arrays of JAX."""
+"""Convert MLIR attributes and types to Python values and abstract JAX arrays."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def aval_of(kind: Any) -> jax.ShapeDtypeStruct | None:
     """Return the abstract array of a type; None for a token.
 
     Raises:
-        CostError: for an open size, and for a type that JAX has not.
+        CostError: for an open size, and for a type that JAX lacks.
     """
     if not isinstance(kind, ir.RankedTensorType) and str(kind) == "!stablehlo.token":
         return None
@@ -64,10 +64,10 @@ def aval_of(kind: Any) -> jax.ShapeDtypeStruct | None:
 
 
 def dtype_of(kind: Any) -> np.dtype[Any]:
-    """Return the dtype of the elements of a type, whose sizes may be open.
+    """Return the dtype of a tensor type; sizes may be open.
 
     Raises:
-        CostError: for a type that JAX has not.
+        CostError: for a type that JAX lacks.
     """
     if not isinstance(kind, ir.RankedTensorType):
         raise CostError(f"values of type {kind!s:.100} are not supported")
@@ -80,7 +80,7 @@ def dtype_of(kind: Any) -> np.dtype[Any]:
 
 
 def has_shape(kind: Any, shape: Sequence[int]) -> bool:
-    """Return whether a type has a shape; an open size is any. Types without a shape have every one."""
+    """Return whether a type allows a shape. Open sizes allow any size, and types without a shape any shape."""
     if not isinstance(kind, ir.RankedTensorType):
         return True
     axes = range(kind.rank)
@@ -88,9 +88,9 @@ def has_shape(kind: Any, shape: Sequence[int]) -> bool:
 
 
 def constant_of(op: Any) -> tuple[Any, bool]:
-    """Return the elements of a constant, and whether all are the same: then as one number.
+    """Return the elements of a constant, and whether they are all equal; if so, one number.
 
-    Elements of types that Python has no buffer for, as complex numbers, are zeros: their costs are the same.
+    Elements that the Python bindings cannot read, such as complex numbers, become zeros: costs do not change.
 
     Raises:
         CostError: if its type is not supported.
@@ -105,21 +105,23 @@ def constant_of(op: Any) -> tuple[Any, bool]:
         return np.asarray(attribute).reshape(aval.shape).astype(aval.dtype, copy=False), False
     except (AttributeError, TypeError, ValueError):
         zero = np.zeros((), aval.dtype)
-        return (np.broadcast_to(zero, aval.shape), False) if is_real(aval.dtype) else (zero[()], True)  # no memory
+        return (
+            (np.broadcast_to(zero, aval.shape), False) if is_real(aval.dtype) else (zero[()], True)
+        )  # a view, so it takes no memory
 
 
 def is_real(dtype: np.dtype[Any]) -> bool:
-    """Return whether elements are real numbers, as weights are."""
+    """Return whether a dtype is floating-point, as weights are."""
     return any(dtype == np.dtype(each) for each in REAL.values()) and dtype.kind != "c"
 
 
 def get(op: Any, name: str, default: Any = None) -> Any:
-    """Return an attribute of an operation as Python values; ``default`` if it has none."""
+    """Return an attribute of an operation as Python values; ``default`` if it is absent."""
     return plain(op.attributes[name]) if name in op.attributes else default
 
 
 def plain(attribute: Any) -> Any:
-    """Return an attribute as an int, a float, a bool, a text, or a list of these."""
+    """Convert an attribute to an int, float, bool, str, or a list of these."""
     if isinstance(attribute, (ir.IntegerAttr, ir.BoolAttr, ir.FloatAttr, ir.StringAttr)):
         return attribute.value
     if isinstance(attribute, ir.FlatSymbolRefAttr):
@@ -134,11 +136,11 @@ def plain(attribute: Any) -> Any:
 
 
 MOST_PLACES = 8
-"""The maximum lines of code of an operation; the innermost lines are kept."""
+"""The maximum source lines for an operation; the innermost lines are kept."""
 
 
 def lines_of(location: Any) -> str:
-    """Return the lines of code in a location as a formatted traceback, the innermost one last; empty without any."""
+    """Format the source lines of a location as a traceback, innermost line last; empty if there are none."""
     lines: list[str] = []
     waiting = [(location, "")]
     for _ in range(4 * MOST_PLACES):  # locations may share parts
@@ -158,5 +160,5 @@ def lines_of(location: Any) -> str:
 
 
 def name_of(location: Any) -> str:
-    """Return the name in a location, ``jit(f)/Dense_0/dot_general``; empty if it has none."""
+    """Return the name in a location, ``jit(f)/Dense_0/dot_general``; empty if there is none."""
     return str(getattr(location, "name_str", ""))

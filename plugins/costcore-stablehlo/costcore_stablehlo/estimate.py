@@ -1,4 +1,4 @@
-"""Read a StableHLO program and record the calls of one pass: the entry of this frontend."""
+"""Entry of this frontend: read a StableHLO program and record the calls of one pass."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .program import FileProgram
 __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 
 LEARNED = ("params", "variables", "weights")
-"""How the names of learned arguments begin, if nobody says otherwise."""
+"""Default prefixes of the names of learned arguments."""
 
 STATE = "batch_stats"
-"""The collection of Flax whose variables are statistics, not learned."""
+"""The Flax collection of statistics, which are not learned."""
 
 KEY = re.compile(r"\['([^']*)'\]|\[\"([^\"]*)\"\]|\[(\d+)\]|\.(\w+)")
 """A key in the name of an argument: ``params['Dense_0']['kernel']``."""
@@ -45,20 +45,21 @@ def estimate(
 ) -> None:
     """Record the calls of one pass of ``model``.
 
-    Constants of several real numbers are learned parameters, if they are not all the same.
+    Floating-point constants of several elements are learned parameters, unless all elements are equal.
 
     Args:
         recorder: receives the calls.
-        model: the path of a text of StableHLO, or of a portable artifact.
-        inputs: shapes for the arguments that are not learned, if the program has open sizes: as for a function on JAX.
-        function: the function that is counted; default: ``main``, or the only public one.
-        params: arguments that are learned parameters: positions, or beginnings of their names; default: those whose
-            names begin with ``params``, ``variables`` or ``weights``.
-        trips: how often loops run whose number of runs depends on data; default: a symbol for each.
-        regroup: count decomposed layers as one operator; names of patterns, or True for all.
+        model: the path of StableHLO text, or of a portable artifact.
+        inputs: shapes of the arguments that are not learned, as for a JAX function; needed if the program has open
+            sizes.
+        function: the function to count; default: ``main``, or the only public function.
+        params: arguments that are learned parameters: positions, or prefixes of their names; default: names that begin
+            with ``params``, ``variables`` or ``weights``.
+        trips: iterations of each loop with a data-dependent trip count; default: a symbol for each.
+        regroup: count each decomposed layer as one operator; names of patterns, or True for all.
 
     Raises:
-        CostError: if the file has another format, is damaged, or has open sizes; the message includes the file.
+        CostError: if the file has another format, is damaged, or has open sizes; the message names the file.
         ValueError: for an invalid option.
     """
     with in_file(name := fspath(model)), quiet_context() as said, jax.enable_x64(True):
@@ -83,10 +84,10 @@ def estimate(
 
 
 def learned_positions(program: FileProgram, params: int | str | Sequence[int | str] | None) -> list[int]:
-    """Return the positions of the arguments that are learned.
+    """Return the positions of the learned arguments.
 
     Raises:
-        ValueError: if an argument of that position or name does not exist.
+        ValueError: if there is no argument with a position or prefix in ``params``.
     """
     names = [argument.name for argument in program.arguments]
     if params is None:
@@ -110,9 +111,9 @@ def learned_positions(program: FileProgram, params: int | str | Sequence[int | s
 
 
 def given_types(program: FileProgram, learned: Sequence[int], inputs: Any) -> tuple[list[str], dict[int, int]]:
-    """Return the types of all arguments; arguments that are not learned have the shapes of ``inputs``.
+    """Return the types of all arguments, with ``inputs`` as shapes of those that are not learned, and integer values.
 
-    Integers among the inputs are values of arguments without axes, by position: older JAX passes sizes by them.
+    Integers among the inputs are values of scalar arguments, returned by position: older JAX passes sizes like this.
 
     Raises:
         CostError: if the inputs do not fit the arguments.
@@ -141,7 +142,7 @@ def given_types(program: FileProgram, learned: Sequence[int], inputs: Any) -> tu
 
 
 def as_program(program: FileProgram, learned: Sequence[int]) -> tuple[Program, list[Any]]:
-    """Return the program as the JAX plug-in takes it, and its arguments that are not learned."""
+    """Return a program for the JAX plug-in, and the abstract arguments that are not learned."""
     avals = [aval_of(argument.type) for argument in program.arguments]
     names = [program.arguments[i].name for i in learned]
 
@@ -160,7 +161,7 @@ def as_program(program: FileProgram, learned: Sequence[int]) -> tuple[Program, l
 
 
 def owner_by_name(name: str) -> Owner:
-    """Return the owner of an argument: ``Dense_0`` owns ``params['params']['Dense_0']['kernel']``."""
+    """Return the owner of an argument by its name: module ``Dense_0`` for ``params['params']['Dense_0']['kernel']``."""
     keys = ["".join(found) for found in KEY.findall(name)]
     role = "state" if STATE in keys[:1] else "param"
     if keys[:1] in (["params"], [STATE]):

@@ -1,4 +1,4 @@
-"""Read a StableHLO program: its text, or the portable artifact that other programs write."""
+"""Read a StableHLO program, from text or from a portable artifact."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ LARGEST = 2**31
 """The maximum size of a file in bytes."""
 
 TO_TEXT = str(Path(__file__).with_name("to_text.py"))
-"""The program that reads a portable artifact. As a file it imports nothing of this package, which would take longer."""
+"""The script that reads a portable artifact. It is run as a file, because importing this package takes longer."""
 
 SECONDS = 30
-"""The maximum seconds for reading a portable artifact; the process that reads it has a lower limit of its own."""
+"""The maximum time for reading a portable artifact; ``to_text.py`` also limits its CPU time."""
 
 ESCAPED = re.compile(r"(?:\\[89A-Fa-f][0-9A-Fa-f])+")
-"""Bytes of a name that are not ASCII, as a text has them."""
+"""Escaped non-ASCII bytes in the names of a text."""
 
 REFINED = "builtin.module(stablehlo-refine-arguments{{types={types}}},stablehlo-refine-shapes{dynamism})"
-"""The passes of StableHLO that put sizes of arguments into a program with open sizes."""
+"""The StableHLO passes that specialize a program with open sizes to the types of its arguments."""
 
 PASSES = ("", ",func.func(stablehlo-canonicalize-dynamism)")
 
 
 @contextmanager
 def quiet_context() -> Iterator[list[str]]:
-    """Enter a context of MLIR that knows StableHLO, and collect what MLIR says of errors instead of printing it."""
+    """Enter an MLIR context with StableHLO, and yield the list in which its error messages are collected."""
     said: list[str] = []
 
     def note(diagnostic: Any) -> bool:
@@ -51,17 +51,17 @@ def quiet_context() -> Iterator[list[str]]:
 
     with make_ir_context() as context, ir.Location.unknown():
         mhlo.register_mhlo_dialect(context)
-        context.allow_unregistered_dialects = True  # their operators are named, and not counted
+        context.allow_unregistered_dialects = True  # their operators are listed, but not counted
         context.attach_diagnostic_handler(note)
         yield said
 
 
 def read_module(path: str, said: Sequence[str]) -> Any:
-    """Return the module of a file, in the context of MLIR that is entered.
+    """Parse a file in the current MLIR context.
 
     Args:
         path: the file.
-        said: what MLIR says of errors.
+        said: the messages of :func:`quiet_context`.
 
     Raises:
         CostError: if the file cannot be read, is too large, or has another format.
@@ -77,10 +77,10 @@ def read_module(path: str, said: Sequence[str]) -> Any:
 
 
 def refine(module: Any, types: Sequence[str], said: Sequence[str]) -> None:
-    """Put the types of the arguments into a program with open sizes.
+    """Specialize a program with open sizes to the types of its arguments.
 
     Raises:
-        CostError: if the program does not allow them.
+        CostError: if the types do not fit the program.
     """
     stablehlo.register_stablehlo_passes()
     try:
@@ -91,16 +91,16 @@ def refine(module: Any, types: Sequence[str], said: Sequence[str]) -> None:
         raise CostError(f"these inputs do not fit: {_first(said) or _first([str(error)])}") from error
 
 
-@lru_cache(1)  # formulas in open sizes read a file some twenty times
+@lru_cache(1)  # fitting formulas in open sizes reads a file about twenty times
 def _text_of_artifact(path: str, content: bytes) -> bytes:
-    """Return a portable artifact as text. It is read in a process of its own, which a damaged file can end.
+    """Convert a portable artifact to text in a subprocess, because a damaged file can crash the process.
 
     Args:
         path: the file.
-        content: the digest of its content, as a file may change.
+        content: the digest of its content, which is part of the cache key.
 
     Raises:
-        CostError: if it holds something else, or takes more time or memory than a file of its size needs.
+        CostError: if it is not a program, or takes too much time or memory for its size.
     """
     command = python_command(f"import runpy; runpy.run_path({TO_TEXT!r}, run_name='__main__')", path)
     try:
@@ -114,10 +114,10 @@ def _text_of_artifact(path: str, content: bytes) -> bytes:
 
 
 def _text(path: str, data: bytes) -> str:
-    """Return the text of a file that nests no deeper than MLIR can follow, and expands to no more than can be printed.
+    """Decode a file and check the limits of :func:`check_expansion`.
 
     Raises:
-        CostError: if it cannot be decoded, or is beyond these bounds.
+        CostError: if it is not UTF-8, or exceeds a limit.
     """
     try:
         text = data.decode()
@@ -132,7 +132,7 @@ def _text(path: str, data: bytes) -> str:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    """Return escaped bytes as they are if they are text: bindings of MLIR end the process otherwise."""
+    """Replace escaped bytes that are not UTF-8, because the MLIR bindings crash on them."""
     try:
         bytes.fromhex(match.group().replace("\\", "")).decode()
     except UnicodeDecodeError:
@@ -141,6 +141,6 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def _first(texts: Sequence[str]) -> str:
-    """Return the first line of the first text that says something."""
+    """Return the first line with a message: not empty, and not just a heading that ends with a colon."""
     lines = (line.strip() for text in texts for line in text.splitlines())
     return next((line.removeprefix("error: ")[:300] for line in lines if line and not line.endswith(":")), "")

@@ -1,4 +1,4 @@
-"""Operators of StableHLO in JAX: for each, a function of the operation and its operands that binds the primitive."""
+"""StableHLO operators as JAX primitives: a rule for each, which binds the primitive to its operands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from costcore.errors import CostError
 from .attributes import aval_of, dtype_of, get, has_shape
 
 Rule: TypeAlias = "Callable[[Any, Any, Sequence[Any]], Any]"
-"""A function of the program, an operation and its operands that returns its result, or a list of its results."""
+"""A function ``rule(program, operation, operands)`` that returns the result, or a list of results."""
 
 UNARY: Mapping[str, Callable[[Any], Any]] = {
     **{name: getattr(lax, name) for name in ("abs", "cbrt", "ceil", "clz", "cosh", "digamma", "erf", "erfc")},
@@ -38,7 +38,7 @@ UNARY: Mapping[str, Callable[[Any], Any]] = {
     "round_nearest_even": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
     "sine": lax.sin,
 }
-"""Functions of one operand, without the dialect in front of their names."""
+"""Functions of one operand, by name without the dialect."""
 
 BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
     "add": lax.add,
@@ -144,7 +144,7 @@ def _gather(program: Any, op: Any, operands: Sequence[Any]) -> Any:
 
 
 def _vectors_last(indices: Any, axis: int) -> Any:
-    """Return indices with their vectors as the last axis, as JAX has them."""
+    """Return indices with the index vectors in the last axis, as JAX needs them."""
     return lax.expand_dims(indices, (axis,)) if axis == indices.ndim else jnp.moveaxis(indices, axis, -1)
 
 
@@ -322,7 +322,7 @@ COLLECTIVES: Mapping[str, str] = {
     "collective_broadcast": "pbroadcast",
     "reduce_scatter": "reduce_scatter",
 }
-"""Communication in groups of devices, and the primitive of JAX."""
+"""JAX primitives of collective operations."""
 
 
 def _collective(name: str) -> Rule:
@@ -393,7 +393,7 @@ RULES: Mapping[str, Rule] = {
     "transpose": lambda program, op, operands: lax.transpose(operands[0], get(op, "permutation")),
     "triangular_solve": _triangular_solve,
 }
-"""The operators of StableHLO and CHLO, without the dialect in front of their names. All others are unknown."""
+"""Rules of StableHLO and CHLO operators, by name without the dialect. All others are unsupported."""
 
 SAME_CALLS = frozenset(
     (
@@ -401,7 +401,7 @@ SAME_CALLS = frozenset(
         *("mark_tensor", "tt.mark_argument", "xla.sdy.FuncResultSharding", "xla_mark_sharding"),
     )
 )
-"""Targets of ``custom_call`` that return their operands: JAX, PyTorch/XLA and compilers mark values with them."""
+"""Targets of ``custom_call`` that return their operands. JAX, PyTorch/XLA and compilers annotate values with them."""
 
 FACTORIZATIONS: Mapping[str, str] = {
     "getrf": "lu",
@@ -417,10 +417,10 @@ FACTORIZATIONS: Mapping[str, str] = {
     "gesvd": "svd",
     "gesvdj": "svd",
 }
-"""Primitives by the routine of LAPACK or cuSOLVER that JAX calls."""
+"""Primitives by the LAPACK or cuSOLVER routine that implements them."""
 
 ROUTINE = re.compile(r"(?:lapack_[sdcz]|(?:cu|hip)(?:solver|blas|solverdn)_)([a-z]+?)(?:_batched)?(?:_ffi)?")
-"""The targets of such calls, ``lapack_sgetrf_ffi``."""
+"""A ``custom_call`` target of such a routine, ``lapack_sgetrf_ffi``."""
 
 OTHER_CALLS: Mapping[str, str] = {
     **dict.fromkeys(("Qr",), "geqrf"),
@@ -429,14 +429,14 @@ OTHER_CALLS: Mapping[str, str] = {
     **dict.fromkeys(("ProductOfElementaryHouseholderReflectors",), "householder_product"),
     **dict.fromkeys(("cu_threefry2x32", "cu_threefry2x32_ffi", "hip_threefry2x32_ffi"), "threefry2x32"),
 }
-"""Primitives by the target of calls that the compilers of TPUs and GPUs know."""
+"""Primitives by the ``custom_call`` target that TPU and GPU compilers implement."""
 
 NO_CALLS = frozenset(("shape_assertion", "LayoutConstraint"))
 """Targets of ``custom_call`` that compute nothing."""
 
 
 def _vectors(op: Any) -> dict[str, bool]:
-    """Return which singular vectors a call computes: LAPACK's ``mode`` N, S or A, or the flags of cuSOLVER."""
+    """Return which singular vectors a call computes, from LAPACK's ``mode`` (N, S or A) or the cuSOLVER flags."""
     settings = str(op.attributes["mhlo.backend_config"]) if "mhlo.backend_config" in op.attributes else ""
     mode = re.search(r"mode = (\d+)", settings)
     if mode is not None:
@@ -445,7 +445,7 @@ def _vectors(op: Any) -> dict[str, bool]:
 
 
 def custom_call(program: Any, op: Any, operands: Sequence[Any]) -> Any:
-    """Bind what a ``custom_call`` runs, by the name of its target."""
+    """Bind the primitive of a ``custom_call``, by its target."""
     target = str(get(op, "call_target_name"))
     if target in SAME_CALLS and len(op.results) == len(operands):
         return list(operands)
@@ -466,10 +466,10 @@ def custom_call(program: Any, op: Any, operands: Sequence[Any]) -> Any:
 
 
 def check_results(op: Any, results: Sequence[Any]) -> None:
-    """Check that an operation made what the file says.
+    """Check the number and shapes of results against the file.
 
     Raises:
-        CostError: if it did not.
+        CostError: if they differ.
     """
     if len(results) != len(op.results):
         raise CostError(f"{op.name} has {len(op.results)} results in the file and makes {len(results)}")

@@ -1,4 +1,4 @@
-"""A StableHLO program as a function that JAX can trace: each operation binds the primitive that it is in JAX."""
+"""A StableHLO program as a function that JAX can trace: each operation binds its JAX primitive."""
 
 from __future__ import annotations
 
@@ -25,62 +25,62 @@ from .operators import BINARY, RULES, check_results, custom_call, direction
 CONSTANTS = ("stablehlo.constant", "chlo.constant", "arith.constant", "sdy.constant")
 
 DIALECTS = frozenset(("chlo", "mhlo", "sdy", "stablehlo"))
-"""The dialects whose operators have rules. Besides StableHLO, TensorFlow writes only ``copy`` of MHLO."""
+"""The dialects with rules. Of MHLO, TensorFlow writes only ``copy``."""
 
 ENDS = frozenset(("func.return", "sdy.return", "stablehlo.return"))
 
 CHOOSES = frozenset(("and", "compare", "or", "return", "select"))
-"""The operators in the body of a search for the largest or smallest element."""
+"""The operators in the body of an argmax or argmin."""
 
 BY_ELEMENT = frozenset((*BINARY, "compare"))
-"""Operators of two operands whose axes of size 1 JAX repeats."""
+"""Binary operators, whose operands JAX broadcasts."""
 
 WRAPPED = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp)\((.*)\)")
 
 UNNAMED = re.compile(r"\w+\(.*\)|while|body|cond|branch_\d+_fun|closed_call|checkpoint|remat|rematted_computation|")
-"""Parts of a name that stand for functions and loops of JAX, not for modules."""
+"""Parts of a name that are JAX functions and loops, not modules."""
 
 FEW = 10
 """The maximum number of names in a message."""
 
 
 class Argument(NamedTuple):
-    """An argument of the program: its name in the file, and its type in MLIR."""
+    """An argument of the program: its name in the file, and its MLIR type."""
 
     name: str
     type: Any
 
 
 class Repeated(NamedTuple):
-    """An array that repeats a smaller one, or a number: JAX computes elements with the smaller one where it can.
+    """The result of a broadcast that is not expanded yet: elementwise operators use the smaller array.
 
     Attributes:
-        part: a number, or an array with as many axes, of which those that are repeated have the size 1.
-        shape: the shape of the whole.
+        part: a number, or an array with as many axes; broadcast axes have size 1.
+        shape: the shape after the broadcast.
     """
 
     part: Any
     shape: tuple[int, ...]
 
     def array(self) -> Any:
-        """Return the whole."""
+        """Return the expanded array."""
         if isinstance(self.part, np.generic):
             return lax.full(self.shape, self.part, self.part.dtype)
         return lax.broadcast_in_dim(self.part, self.shape, range(len(self.shape)))
 
 
 class FileProgram:
-    """The functions of a module of MLIR, and the one that runs.
+    """The functions of an MLIR module, and the function to run.
 
     Args:
-        module: the module. Sizes may still be open; they are read when the program runs.
-        function: the function that runs; default: ``main``, or the only public one.
+        module: the module. Open sizes must be set by :func:`.model.refine` before the program runs.
+        function: the function to run; default: ``main``, or the only public function.
 
     Attributes:
-        arguments: the arguments of the function that runs.
-        name: its name.
-        title: its name in the file, if it was renamed.
-        stored: the learned constants: the value of MLIR and its abstract array.
+        arguments: the arguments of the function.
+        name: the name of the function.
+        title: its original name, if :meth:`make_main` renamed it.
+        stored: the learned constants: abstract arrays by MLIR value.
 
     Raises:
         CostError: if there is no such function, or if several are public and none is ``main``; the message names them.
@@ -123,9 +123,9 @@ class FileProgram:
         )
 
     def make_main(self) -> None:
-        """Make the function that runs the only entry, ``main``, as the passes of StableHLO that refine sizes need it.
+        """Rename the function to ``main`` and remove functions that it does not call.
 
-        Functions that it does not call are removed.
+        The StableHLO passes of :func:`.model.refine` need a single entry.
         """
         if self.name == "main":
             return
@@ -141,10 +141,10 @@ class FileProgram:
         self._functions[self.name].attributes["sym_name"] = ir.StringAttr.get("main")
 
     def fix(self, values: Mapping[int, int]) -> None:
-        """Put a constant in place of arguments without axes, by position; sizes may be computed of them.
+        """Replace scalar arguments by constants, by position; sizes may depend on them.
 
         Raises:
-            CostError: if such an argument is no integer, or has axes.
+            CostError: if the argument is not an integer scalar.
         """
         block = self._functions[self.name].regions[0].blocks[0]
         for i, value in values.items():
@@ -158,7 +158,7 @@ class FileProgram:
             block.arguments[i].replace_all_uses_with(made.results[0])
 
     def _name_inside(self, block: Any, value: Any) -> str:
-        """Return the name of an argument in a function that the block calls with it, as JAX wraps open sizes."""
+        """Return the name of an argument in the called function: for open sizes, JAX exports an unnamed wrapper."""
         for view in block.operations:
             if _short(view) == "call" and get(view.operation, "callee") in self._functions:
                 inner = self._functions[get(view.operation, "callee")].regions[0].blocks[0].arguments
@@ -167,7 +167,7 @@ class FileProgram:
         return ""
 
     def find_stored(self) -> None:
-        """Find the learned constants: they have several real numbers, which are not all equal."""
+        """Find the learned constants: several floating-point elements that are not all equal."""
         for function in self._functions.values():
             for op in _operations(function):
                 if op.name in CONSTANTS:
@@ -176,14 +176,14 @@ class FileProgram:
                         self.stored[op.results[0]] = aval
 
     def run(self, stored: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
-        """Run the program on arrays that JAX traces, and return its results.
+        """Run the program on JAX tracers, and return its results.
 
         Args:
             stored: the learned constants, in the order of :attr:`stored`.
             arguments: the arguments.
 
         Raises:
-            CostError: if the program is damaged, or larger or deeper than is followed.
+            CostError: if the program is damaged, too large, or nested too deeply.
         """
         self._given = dict(zip(self.stored, stored, strict=True))
         self._n_operations = self._depth = 0
@@ -191,7 +191,7 @@ class FileProgram:
             return self._call(self.name, arguments)
 
     def bind(self, name: str, op: Any, operands: Sequence[Any], **params: Any) -> list[Any]:
-        """Return the results of a primitive that has nothing but a name and results, as the file states them."""
+        """Bind a placeholder primitive of that name; its results have the types in the file."""
         avals = [aval_of(result.type) for result in op.results]
         made = tuple(ShapedArray(aval.shape, aval.dtype) for aval in avals if aval is not None)
         given = [operand for operand in operands if operand is not None]
@@ -199,28 +199,28 @@ class FileProgram:
         return [None if aval is None else next(found) for aval in avals]
 
     def unknown(self, op: Any, operands: Sequence[Any], target: str = "") -> list[Any]:
-        """Return the results of an operation without a rule, which is recorded by its name and not counted."""
+        """Bind a placeholder for an operation without a rule, which is listed, but not counted."""
         return self.bind(f"{op.name.removeprefix('stablehlo.')}:{target}" if target else op.name, op, operands)
 
     def only_operator(self, region: Any) -> str:
-        """Return the one operator of a body, without its dialect; empty if it has none, ``several`` if more."""
+        """Return the only operator of a body, without its dialect; empty if there is none, else ``several``."""
         inner = list(region.blocks[0].operations)[:-1]
         return "" if not inner else _short(inner[0]) if len(inner) == 1 else "several"
 
     def joins(self, region: Any) -> Callable[..., Any]:
-        """Return the function of two elements that a reduction repeats."""
+        """Return the binary function of a reduction."""
         function = BINARY.get(self.only_operator(region))
         return function or (lambda *elements: self._block(region.blocks[0], elements, {})[0])
 
     def extreme(self, region: Any) -> str:
-        """Return the direction in which a body searches an element and its index, ``GT``; empty if it does not."""
+        """Return the comparison of an argmax or argmin body, ``GT``; empty for other bodies."""
         inner = [op.operation for op in region.blocks[0].operations]
         if len(region.blocks[0].arguments) != 4 or any(_short(op) not in CHOOSES for op in inner):
             return ""
         return next((direction(op) for op in inner if _short(op) == "compare"), "")
 
     def n_read(self, region: Any) -> int:
-        """Return how many of the operands of a sort its comparison reads."""
+        """Return the number of operands of a sort that its comparison reads."""
         return sum(any(True for _ in value.uses) for value in list(region.blocks[0].arguments)[::2])
 
     def _call(self, name: str, arguments: Sequence[Any]) -> list[Any]:
@@ -235,7 +235,7 @@ class FileProgram:
             self._depth -= 1
 
     def _block(self, block: Any, arguments: Sequence[Any], values: dict[Any, Any]) -> list[Any]:
-        """Run the operations of a block and return its results; ``values`` are the known values around it."""
+        """Run a block and return its results; ``values`` has the values of the enclosing blocks."""
         if len(block.arguments) != len(arguments):
             raise CostError(f"a body takes {len(block.arguments)} values and gets {len(arguments)}")
         values.update(zip(block.arguments, arguments, strict=True))
@@ -303,13 +303,13 @@ class FileProgram:
         return lax.cond(which, *branches)
 
     def _part(self, op: Any, operands: Sequence[Any], values: dict[Any, Any]) -> Sequence[Any]:
-        """Run what one device computes of values that are divided among several: its parts have shapes of their own."""
+        """Run the body of a manual computation, which has the shapes of the shards of one device."""
         block = op.regions[0].blocks[0]
         parts = self._placed([value.type for value in block.arguments], operands)
         return self._placed([result.type for result in op.results], self._block(block, parts, values))
 
     def _placed(self, types: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
-        """Return operands with other shapes, at no cost."""
+        """Convert operands to the shapes of other types, at no cost."""
         avals = [aval_of(kind) for kind in types]
         made = tuple(ShapedArray(aval.shape, aval.dtype) for aval in avals if aval is not None)
         if len(made) != len(operands):
@@ -317,7 +317,7 @@ class FileProgram:
         return list(_primitive("sharding_constraint").bind(*operands, made=made))
 
     def _composite(self, op: Any, operands: Sequence[Any]) -> Sequence[Any]:
-        """Run what a composite stands for: a primitive if it has a rule, else the function that defines it."""
+        """Run a composite: ``top_k`` as a primitive, any other by the function that defines it."""
         if get(op, "name") == "chlo.top_k":
             return list(lax.top_k(operands[0], op.results[0].type.shape[-1]))
         return self._call(get(op, "decomposition"), operands)
@@ -325,7 +325,7 @@ class FileProgram:
 
 @cache
 def _primitive(name: str) -> Any:
-    """Return a primitive that has nothing but a name."""
+    """Return a placeholder primitive; its parameter ``made`` has the results."""
     primitive = Primitive(name)
     primitive.multiple_results = True
     primitive.def_abstract_eval(lambda *operands, made, **params: list(made))
@@ -333,7 +333,7 @@ def _primitive(name: str) -> Any:
 
 
 def _repeated(op: Any, x: Any) -> Any:
-    """Return what a broadcast makes: a number, or an array with axes of size 1, and the shape of the whole."""
+    """Return the result of a broadcast, unexpanded if it is larger than its operand."""
     shape, axes = tuple(op.results[0].type.shape), get(op, "broadcast_dimensions")
     if not shape:
         return x
@@ -349,7 +349,7 @@ def _repeated(op: Any, x: Any) -> Any:
 
 
 def _operands(op: Any, values: Sequence[Any]) -> list[Any]:
-    """Return the operands of an operation; repeated ones in full, unless it computes each element by itself."""
+    """Return the operands of an operation, with broadcasts expanded unless JAX can broadcast them itself."""
     parts = [value.part if isinstance(value, Repeated) else value for value in values]
     if _short(op) in BY_ELEMENT and _spread(parts) == tuple(op.results[0].type.shape):
         return parts
@@ -357,7 +357,7 @@ def _operands(op: Any, values: Sequence[Any]) -> list[Any]:
 
 
 def _spread(parts: Sequence[Any]) -> tuple[int, ...] | None:
-    """Return the shape to which axes of size 1 of arrays and numbers are repeated; None if they do not fit."""
+    """Return the broadcast shape of arrays and numbers; None if they do not fit."""
     try:
         return tuple(np.broadcast_shapes(*(part.shape for part in parts)))
     except ValueError:
@@ -369,7 +369,7 @@ def _short(op: Any) -> str:
 
 
 def _operations(op: Any) -> Iterator[Any]:
-    """Yield every operation inside another."""
+    """Yield every operation nested in another."""
     waiting = [op]
     while waiting:
         for region in waiting.pop().regions:
@@ -380,7 +380,7 @@ def _operations(op: Any) -> Iterator[Any]:
 
 
 def scope_of(name: str) -> str:
-    """Return the modules in the name of an operation: ``Dense_0`` of ``jit(f)/Dense_0/jit(relu)/max``."""
+    """Return the module path in the name of an operation: ``Dense_0`` for ``jit(f)/Dense_0/jit(relu)/max``."""
     parts = []
     for part in name.split("/")[:-1]:
         while wrapped := WRAPPED.fullmatch(part):

@@ -1,4 +1,4 @@
-"""Rows of operators that StableHLO has and JAX has not."""
+"""Mapping rules of StableHLO operators that JAX lacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from costcore.translate import Arguments, Row, Source
 
 
 def _channels_first(a: Arguments) -> Value:
-    """Return the data of a normalization with its features as the second axis, as the formula reads them."""
+    """Return the data of a batch norm with the features in the second axis."""
     value: Value = a["inputs"][0]
     feature = int(a["feature_index"])
     others = [size for axis, size in enumerate(value.shape) if axis != feature]

@@ -1,7 +1,7 @@
 """Write a portable artifact, or other MLIR bytecode, as text: ``python -I to_text.py FILE``.
 
-The reader of MLIR's bytecode can end the process that reads a damaged file, so :mod:`costcore_stablehlo.model` runs it
-in one of its own. It imports no more than jaxlib.
+MLIR's bytecode reader can crash on a damaged file, so :mod:`costcore_stablehlo.model` runs this script in a subprocess.
+It only imports jaxlib.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 
 PRODUCER = b"StableHLO_v"
-"""A text near the beginning of every portable artifact; TensorFlow writes bytecode of the dialects instead."""
+"""The producer in the header of every portable artifact. TensorFlow writes plain bytecode instead."""
 
 SECONDS = 4
 BYTES_PER_SECOND = 5_000_000
-"""How much processor time a file may take: more if it is large."""
+"""The CPU time limit, which grows with the file."""
 
 MEMORY = 2**30
 TIMES = 16
-"""How much memory a file may take."""
+"""The memory limit, which grows with the file."""
 
 LONGEST, CHARACTERS_PER_BYTE = 2**26, 64
-"""The maximum characters of a text. It grows with the file, because a text repeats the types that a file shares."""
+"""The maximum characters of the text, which repeats types that the file stores once."""
 
 
 def limit(name: str, most: int) -> None:
-    """Limit what this process may use from now on, if its own limit is not lower and the system knows limits."""
+    """Lower a resource limit of this process, if the system has resource limits."""
     with suppress(ImportError):
         import resource
 
@@ -41,13 +41,13 @@ def limit(name: str, most: int) -> None:
 
 
 def main(path: str) -> int:
-    """Print the program in a file; return 1 if it has none, with what is wrong on standard error."""
+    """Print the program of a file; on failure, print the error to stderr and return 1."""
     data = Path(path).read_bytes()
     limit("RLIMIT_CPU", SECONDS + len(data) // BYTES_PER_SECOND)
     limit("RLIMIT_AS", MEMORY + TIMES * len(data))
     with ir.Context() as context, ir.Location.unknown():
         registry = ir.DialectRegistry()
-        _jax_mlir_ext.register_dialects(registry)  # those around operators: func and others
+        _jax_mlir_ext.register_dialects(registry)  # func and other basic dialects
         context.append_dialect_registry(registry)
         for dialect in (stablehlo, chlo, sdy):
             dialect.register_dialect(context)

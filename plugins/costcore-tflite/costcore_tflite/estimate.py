@@ -43,7 +43,7 @@ def estimate(
         model: the path of a file.
         inputs: shapes of the inputs in order or by name; they may give sizes to open axes only.
         dims: sizes of the axes that the file leaves open, ``{"batch": 8}``; ``{"batch": "batch"}`` is a symbol.
-        trips: how often loops run whose number of runs depends on data; default: a symbol for each.
+        trips: iterations of each loop with a data-dependent trip count; default: a symbol for each.
 
     Raises:
         CostError: if the file is not a TensorFlow Lite model, or is damaged; the message includes the file.

@@ -94,6 +94,6 @@ def test_what_changes_an_output_is_in_its_field(row):
             for index in (after != before).nonzero().tolist():
                 assert dependence is not None and dependence.path is not None
                 field = dependence.path
-                at = sum((index[d.axis] - d.start) // d.unit % d.size * d.weight for d in field.digits)
+                at = sum((index[d.axis] - d.start) // d.unit % d.size * d.weight for d in field.factors)
                 first, final = field.map(at) or (0, -1)
                 assert first <= position <= final, (axis, position, index)

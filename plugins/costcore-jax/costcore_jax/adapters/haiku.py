@@ -1,4 +1,4 @@
-"""Transformed functions of Haiku."""
+"""Adapter of transformed Haiku functions."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from . import names, owner
 from .linen import args_of
 
 TRAINING = ("is_training", "train", "training")
-"""Arguments that select training."""
+"""Names of arguments that select training mode."""
 
 
 def accepts(model: object) -> bool:
-    """Return True for what ``hk.transform`` or ``hk.transform_with_state`` returned."""
+    """Return whether a model is a result of ``hk.transform`` or ``hk.transform_with_state``."""
     return isinstance(model, (haiku.Transformed, haiku.TransformedWithState))
 
 
 def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
-    """Return ``apply`` of a transformed function; ``init`` makes its variables from the arguments."""
+    """Return the program of ``apply``; ``init`` gives its variables."""
     key = jax.ShapeDtypeStruct((2,), "uint32")
     has_state = isinstance(model, haiku.TransformedWithState)
     takes_key = "rng" in list(inspect.signature(model.apply).parameters)[1 : 2 + has_state]
@@ -44,7 +44,7 @@ def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int
 
 
 def _in_training(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments for ``init``, which makes moving averages in training only."""
+    """Return arguments for ``init``, in training mode: in inference it creates no moving averages."""
     return {name: True if name in TRAINING and value is False else value for name, value in kwargs.items()}
 
 

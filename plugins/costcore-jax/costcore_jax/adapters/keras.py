@@ -1,4 +1,4 @@
-"""Models and layers of Keras 3 on the JAX backend."""
+"""Adapter of models and layers of Keras 3 on the JAX backend."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from . import owner, scoped_calls
 
 
 def accepts(model: object) -> bool:
-    """Return True for a layer or a model of Keras, if its backend is JAX."""
+    """Return whether a model is a Keras layer or model, and the backend is JAX."""
     return bool(keras.backend.backend() == "jax" and isinstance(model, keras.layers.Layer))
 
 
 def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
-    """Return ``stateless_call`` of a model that is built.
+    """Return the program of ``stateless_call``.
 
     Raises:
-        ValueError: if the model is not built: Keras makes the variables then.
+        ValueError: if the model is not built, so it has no variables.
     """
     if not model.built:
         raise ValueError("the model has no variables yet. Build it first, model.build(shape)")
@@ -47,7 +47,7 @@ def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int
 
 
 def _layers(model: Any) -> dict[str, Any]:
-    """Return the layers of a model by path; Keras names the layers inside a model."""
+    """Return the layers of a model by path, which joins the names of layers."""
     found: dict[str, Any] = {"": model}
 
     def visit(path: str, layer: Any) -> None:
@@ -62,7 +62,7 @@ def _layers(model: Any) -> dict[str, Any]:
 
 
 def _owner_of(variable: Any, layers: dict[str, Any], weights: Sequence[Any]) -> Owner:
-    # A layer that is not trained keeps its weights among those that could be.
+    # A frozen layer still has its weights in _trainable_variables.
     role: Role = "param" if any(variable is weight for weight in weights) else "state"
     owners = [path for path, layer in layers.items() if any(variable is own for own in layer.variables)]
     path = max(owners, key=len, default="")
@@ -71,7 +71,7 @@ def _owner_of(variable: Any, layers: dict[str, Any], weights: Sequence[Any]) -> 
 
 
 def _as_keras_takes(model: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-    # Several inputs of a model are one argument, a dict.
+    # Keras takes several inputs as one dict.
     declared = getattr(model, "inputs", None) if isinstance(model, keras.Model) else None
     names = [x.name for x in declared] if isinstance(declared, list) else []
     if len(names) > 1 and len(args) == len(names):

@@ -1,4 +1,4 @@
-"""Modules of ``flax.nnx``."""
+"""Adapter of ``flax.nnx`` modules."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..values import Owner, Program
 from . import names, of_models, owner, paths_of
 
 has_state = True
-"""A function may change these objects in place, so they are always variables."""
+"""A function may update these objects in place, so they are always variables."""
 
 KINDS: tuple[Any, ...] = (nnx.Param, nnx.OptState, ...)
-"""The groups of variables: learned, of optimizers, and all others, which are state of the model."""
+"""The groups of variables: learned parameters, optimizer state, and all others (model state)."""
 
 
 def accepts(model: object) -> bool:
-    """Return True for a module of ``flax.nnx``."""
+    """Return whether a model is a ``flax.nnx`` module."""
     return isinstance(model, nnx.Module)
 
 
@@ -33,16 +33,16 @@ def is_argument(value: object) -> bool:
 
 
 def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
-    """Return a call of a module; ``nnx.split`` finds its variables.
+    """Return the program of a module; ``nnx.split`` gives its variables.
 
-    A model made by ``nnx.eval_shape``, which has no arrays, is counted as well.
+    ``nnx.eval_shape`` makes a model without arrays, which works as well.
     """
     library = sys.modules[__name__]
     return of_models(library, {"": model}, lambda models, _, *given, **by_name: models[""](*given, **by_name))
 
 
 def split(models: Mapping[str, Any], are_abstract: bool = True) -> tuple[Any, Callable[[Any], Mapping[str, Any]]]:
-    """Return the variables of models, and a function that makes the models of these variables."""
+    """Return the variables of models, and a function that builds the models from variables."""
     graph, *groups = nnx.split(dict(models), *KINDS)
     if are_abstract:
         groups = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), groups)
@@ -50,7 +50,7 @@ def split(models: Mapping[str, Any], are_abstract: bool = True) -> tuple[Any, Ca
 
 
 def updated(models: Mapping[str, Any], before: Sequence[Any]) -> list[Any]:
-    """Return the arrays of models that are not among those before the call."""
+    """Return the arrays of models that the call has replaced."""
     known = set(map(id, before))
     return [leaf for leaf in jax.tree.leaves(nnx.split(dict(models), *KINDS)[1:]) if id(leaf) not in known]
 
@@ -66,7 +66,7 @@ def modules_of(model: Any) -> dict[str, Any]:
 
 
 def owner_of(path: Sequence[Any]) -> Owner:
-    """Return the owner of a variable, by its path in what :func:`split` returns."""
+    """Return the owner of a variable by its path in the variables of :func:`split`."""
     keys = [key for key in names(path[1:]) if key not in ("", "value")]
     kind = path[0].idx
     return Owner("data") if kind == 1 else owner("param" if kind == 0 else "state", keys)

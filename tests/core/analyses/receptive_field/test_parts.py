@@ -124,10 +124,10 @@ def test_chains_see_what_their_positions_read(seed):
 
 def test_a_path_is_lost_with_what_is_unknown_or_misaligned():
     path = Path(IDENTITY, (AxisFactor(0, 4),))
-    assert Dependence(path).marks(Dependence(global_by="a", bounded="b", wrapped="c")).path == path
-    assert Dependence(path).marks(Dependence(unknown="a")).path is None
-    assert Dependence(path).marks(Dependence(misaligned="a")).path is None
-    assert Dependence(path, misaligned="a").marks(Dependence()).path is None
+    assert Dependence(path).with_marks_of(Dependence(global_by="a", bounded="b", wrapped="c")).path == path
+    assert Dependence(path).with_marks_of(Dependence(unknown="a")).path is None
+    assert Dependence(path).with_marks_of(Dependence(misaligned="a")).path is None
+    assert Dependence(path, misaligned="a").with_marks_of(Dependence()).path is None
 
 
 def test_windows_of_long_kernels_reach_from_the_first_to_the_last_tap():

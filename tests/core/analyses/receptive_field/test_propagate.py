@@ -69,8 +69,8 @@ class Graph:
             followed_axes += 1
             for index, seen in self.seen[identity].items():
                 position = 0
-                for digit in dependence.path.digits:
-                    position += (index[digit.axis] - digit.start) // digit.unit % digit.size * digit.weight
+                for factor in dependence.path.factors:
+                    position += (index[factor.axis] - factor.start) // factor.unit % factor.size * factor.weight
                 expected = {each[axis] for each in seen}
                 found = dependence.path.map(position)
                 clipped = (

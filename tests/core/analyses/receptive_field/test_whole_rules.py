@@ -299,7 +299,7 @@ def said(graph: Graph, name: str) -> list[list[str]]:
             text = "|".join(causes) if any(causes) else ""
             if each.path is not None:
                 one = each.path.map
-                digits = " ".join(f"{d.axis}:{d.size}/{d.unit}*{d.weight}+{d.start}" for d in each.path.digits)
+                digits = " ".join(f"{d.axis}:{d.size}/{d.unit}*{d.weight}+{d.start}" for d in each.path.factors)
                 first, last = (one.seen(at) for at in (0, 7))
                 text += f" {one.advance} {[*one.intervals]} [{digits}] {first} {last}"
             line.append(text)

@@ -19,7 +19,7 @@ from tests.core.analyses.timing.toy_device import (
     calibration,
     from_toml,
     growing,
-    site_of,
+    signature_of,
     table,
     to_toml,
 )
@@ -111,7 +111,7 @@ def test_other_versions_and_frameworks_are_remarks():
 def test_an_operator_may_be_free_in_one_run_and_cost_time_in_another():
     """Dropout is free at inference; a sweep that has only this has no points for dropout in training."""
     free = Point(OpSignature("dropout (zero-cost)", "free", (0.0, 0.0), 0, 0), 2e-6)
-    errors = ERRORS._replace(families={**ERRORS.families, free.site.family: growing(0.1, 0.2)})
+    errors = ERRORS._replace(families={**ERRORS.families, free.signature.family: growing(0.1, 0.2)})
     measured = to_toml(calibration((*POINTS, free), errors), CONDITIONS)
     steps = Step("dropout"), Step("dropout", add=8, mread=1000, mwrite=1000)
     at_inference, in_training = time_of(*steps, device=calibrated_device(measured)).groups
@@ -252,7 +252,7 @@ def test_a_call_of_three_dimensions_is_no_call_of_two():
     shape, settings = (1, 4, 8, 8, 8), {"kernel": (3, 3, 3), "stride": (1, 1, 1), "groups": 1}
     layer = Layer("conv", {"x": Tensor(shape), "w": Tensor((4, 4, 3, 3, 3))}, [Tensor(shape)], settings)
     calibration, _ = from_toml(old_table(), "old")
-    place = site_of(Call(layer, "conv"), Cost(Operations(fma=221184), 4000, 4000, {}, 221184))
+    place = signature_of(Call(layer, "conv"), Cost(Operations(fma=221184), 4000, 4000, {}, 221184))
     assert place.family == "conv kxk 3d"
     assert calibration.estimate(place).distance is None
 

@@ -29,7 +29,7 @@ from costcore.analyses.timing.calibration import (
     errors_of_runs,
     left_out_errors,
     product_of,
-    site_of,
+    signature_of,
     steps_of,
     wave_seconds,
 )
@@ -43,14 +43,14 @@ from tests.whole_text import as_json
 RATES = Rates(overhead=1e-5, peak=1e9, bandwidth=1e9)
 
 
-def site(family="relu", size=1e6, kind="arithmetic", work=1.0):
+def signature(family="relu", size=1e6, kind="arithmetic", work=1.0):
     """A call with as many FLOPs (times ``work``) as bytes, which has one axis."""
     return OpSignature(family, kind, (log2(size),), work * size, size)
 
 
 def point(efficiency, **site_options):
     """A measured call, so much slower than at the best rates."""
-    called = site(**site_options)
+    called = signature(**site_options)
     return Point(called, RATES.ideal(called) / efficiency)
 
 
@@ -77,8 +77,8 @@ def test_rates_are_the_best_of_the_sweep():
 
 
 def test_the_ideal_time_is_the_overhead_and_the_larger_of_two_terms():
-    assert RATES.ideal(site(size=1e6, work=1)) == pytest.approx(1e-5 + 1e-3)
-    assert RATES.ideal(site(size=1e6, work=3)) == pytest.approx(1e-5 + 3e-3)
+    assert RATES.ideal(signature(size=1e6, work=1)) == pytest.approx(1e-5 + 1e-3)
+    assert RATES.ideal(signature(size=1e6, work=3)) == pytest.approx(1e-5 + 3e-3)
 
 
 def test_every_step_of_a_recurrence_takes_the_least_time_of_a_call():
@@ -88,37 +88,37 @@ def test_every_step_of_a_recurrence_takes_the_least_time_of_a_call():
 
 def test_a_call_of_the_sweep_takes_what_was_measured():
     measured = point(0.25)
-    estimate = calibrated(measured).estimate(measured.site)
+    estimate = calibrated(measured).estimate(measured.signature)
     assert estimate.seconds == pytest.approx((1e-5 + 1e-3) / 0.25)
     assert (estimate.error, estimate.distance) == (Error(0.1, 0.2), 0.0)
 
 
 def test_efficiency_is_the_mean_of_the_nearest_logarithms_weighted_by_distance():
     """Points at distances 1 and 2 weigh 1 / 1.05 and 1 / 4.05, so that log e is -0.7941 log 2 - 0.2059 log 4."""
-    found = calibrated(point(0.5, size=2e6), point(0.25, size=4e6)).estimate(site(size=1e6))
+    found = calibrated(point(0.5, size=2e6), point(0.25, size=4e6)).estimate(signature(size=1e6))
     assert found.seconds == pytest.approx((1e-5 + 1e-3) * 2**0.79412 * 4**0.20588, rel=1e-4)
 
 
 def test_only_four_points_count():
     near = [point(0.5, size=1e6 * 2**i) for i in range(4)]
     far = [point(0.01, size=1e6 * 2**i) for i in range(4, 9)]
-    assert calibrated(*near, *far).estimate(site(size=1e6)).seconds == pytest.approx((1e-5 + 1e-3) / 0.5)
+    assert calibrated(*near, *far).estimate(signature(size=1e6)).seconds == pytest.approx((1e-5 + 1e-3) / 0.5)
 
 
 def test_beyond_the_sweep_the_nearest_efficiency_holds():
-    found = calibrated(point(0.5, size=1e6)).estimate(site(size=1e9))
+    found = calibrated(point(0.5, size=1e6)).estimate(signature(size=1e9))
     assert found.seconds == pytest.approx((1e-5 + 1.0) / 0.5)
 
 
 def test_a_family_without_points_is_estimated_from_its_kind():
     """``add`` and ``relu`` are arithmetic: one point each, the nearer one at the same size."""
-    found = calibrated(point(0.5, size=1e6)).estimate(site(family="softsign", size=1e6))
+    found = calibrated(point(0.5, size=1e6)).estimate(signature(family="softsign", size=1e6))
     assert found.distance is None and found.error == Error(0.5, 0.5)
     assert found.seconds == pytest.approx((1e-5 + 1e-3) / 0.5, rel=0.001)
 
 
 def test_a_kind_without_points_is_estimated_from_all():
-    found = calibrated().estimate(site(family="erf", kind="special", size=1e9))
+    found = calibrated().estimate(signature(family="erf", kind="special", size=1e9))
     assert found.seconds == pytest.approx(1.0, rel=0.01)
 
 
@@ -133,31 +133,33 @@ def test_a_kind_without_points_is_estimated_from_all():
     ],
 )
 def test_the_error_grows_with_the_distance_of_the_nearest_point(distance, error):
-    found = calibrated(point(0.5, size=2.0**10)).estimate(site(size=2.0 ** (10 + distance)))
+    found = calibrated(point(0.5, size=2.0**10)).estimate(signature(size=2.0 ** (10 + distance)))
     assert found.distance == pytest.approx(distance)
     assert found.error == (None if error is None else pytest.approx(error))
 
 
 def test_a_kind_without_an_error_has_none():
-    assert calibrated(point(0.5)).estimate(site(family="sort", kind="opaque")).error is None
+    assert calibrated(point(0.5)).estimate(signature(family="sort", kind="opaque")).error is None
 
 
 def test_points_of_older_files_lack_the_last_coordinates():
     found = calibrated(point(0.25, size=2.0**10), point(0.5, size=2.0**20))
-    newer = site(size=2.0**10)._replace(axes=(10.0, 3.0))
-    assert found.estimate(newer) == found.estimate(site(size=2.0**10))
+    newer = signature(size=2.0**10)._replace(axes=(10.0, 3.0))
+    assert found.estimate(newer) == found.estimate(signature(size=2.0**10))
 
 
 def test_points_of_a_newer_version_are_refused():
     newer = Point(OpSignature("relu", "arithmetic", (20.0, 1.0), 1e6, 1e6), 1e-3)
     with pytest.raises(CostError, match=r"the points of 'relu' in the calibration have 2 coordinates, not 1"):
-        calibrated(newer).estimate(site())
+        calibrated(newer).estimate(signature())
 
 
 def test_an_estimate_does_not_depend_on_the_order_of_points():
     points = [point(e, size=s) for e, s in ((0.5, 1e5), (0.4, 2e5), (0.3, 4e5), (0.2, 8e5), (0.1, 1.6e6))]
     forward, backward = calibrated(*points), calibrated(*reversed(points))
-    assert forward.estimate(site(size=3e5)).seconds == pytest.approx(backward.estimate(site(size=3e5)).seconds)
+    assert forward.estimate(signature(size=3e5)).seconds == pytest.approx(
+        backward.estimate(signature(size=3e5)).seconds
+    )
 
 
 def call(op, inputs, output, attrs=None, **options):
@@ -219,7 +221,7 @@ def window(op, kernel, **more):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_coordinates_are_logarithms_of_sizes(made, family, axes):
-    found = site_of(made, cost())
+    found = signature_of(made, cost())
     assert found.family == family
     assert found.axes[: len(axes) + 2] == pytest.approx((*axes, 0, 0))  # neither strided nor in place
     assert found.size == (3, 10)
@@ -239,7 +241,7 @@ def test_coordinates_are_logarithms_of_sizes(made, family, axes):
     ids=str,
 )
 def test_the_product_of_a_call_is_read_from_its_coordinates(made, product):
-    assert product_of(site_of(made, cost())) == product
+    assert product_of(signature_of(made, cost())) == product
 
 
 @pytest.mark.parametrize(
@@ -291,7 +293,7 @@ def test_the_product_of_a_call_is_read_from_its_coordinates(made, product):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_the_family_tells_the_rank_and_the_last_coordinates_what_older_files_lack(made, family, later):
-    found = site_of(made, cost(macs=4))
+    found = signature_of(made, cost(macs=4))
     assert found.family == family
     assert found.axes[len(found.axes) - len(later) :] == pytest.approx(later)
     assert found.axes[len(found.axes) - len(later) - 2 :][:2] == (0, 0)  # neither strided nor in place
@@ -300,7 +302,11 @@ def test_the_family_tells_the_rank_and_the_last_coordinates_what_older_files_lac
 def test_strided_operands_and_results_in_place_are_apart():
     plain = call("relu", {"x": (8,)}, (8,))._replace(inputs=(1,), outputs=(2,), storages=(5, 6))
     strided, in_place = plain._replace(strided=(0,)), plain._replace(storages=(5, 5))
-    assert [site_of(each, cost()).axes[-2:] for each in (plain, strided, in_place)] == [(0, 0), (APART, 0), (0, APART)]
+    assert [signature_of(each, cost()).axes[-2:] for each in (plain, strided, in_place)] == [
+        (0, 0),
+        (APART, 0),
+        (0, APART),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -315,26 +321,26 @@ def test_strided_operands_and_results_in_place_are_apart():
     ],
 )
 def test_the_kind_follows_from_what_a_call_costs(given, kind):
-    assert site_of(call("relu", {"x": (8,)}, (8,)), given).kind == kind
+    assert signature_of(call("relu", {"x": (8,)}, (8,)), given).kind == kind
 
 
 def test_steps_of_a_recurrence_follow_one_another():
     shapes, settings = {"x": (4, 32, 16), "h0": (2, 4, 8)}, {"hidden": 8, "layers": 2}
-    layer = site_of(call("gru", shapes, (4, 32, 8), settings), cost(macs=4))
+    layer = signature_of(call("gru", shapes, (4, 32, 8), settings), cost(macs=4))
     assert steps_of(layer) == 64
     assert steps_of(layer._replace(axes=layer.axes[:4])) == 1  # of a file that does not have them
-    assert steps_of(site_of(call("relu", {"x": (8,)}, (8,)), cost())) == 1
+    assert steps_of(signature_of(call("relu", {"x": (8,)}, (8,)), cost())) == 1
 
 
 def test_operators_like_no_other_are_opaque():
     shapes = {"x": (8,)}
-    assert [site_of(call(op, shapes, (8,)), cost()).kind for op in ("sort", "cumsum", "nothing_known", "relu")] == [
-        *("opaque", "opaque", "opaque", "arithmetic")
-    ]
+    assert [
+        signature_of(call(op, shapes, (8,)), cost()).kind for op in ("sort", "cumsum", "nothing_known", "relu")
+    ] == [*("opaque", "opaque", "opaque", "arithmetic")]
 
 
 def test_a_zero_cost_call_has_no_coordinates_but_its_operator():
-    found = site_of(call("view", {"x": (8,)}, (8,)), cost(flops=0, nbytes=0))
+    found = signature_of(call("view", {"x": (8,)}, (8,)), cost(flops=0, nbytes=0))
     assert (found.family, found.axes) == ("view (zero-cost)", (0, 0))
 
 
@@ -342,7 +348,7 @@ def test_symbolic_sizes_are_refused_with_what_to_do():
     n = sympy.Symbol("n", integer=True, positive=True)
     made = call("relu", {"x": (n,)}, (n,), name="relu-1")
     with pytest.raises(CostError, match=r"relu-1: time needs numeric sizes; .* report\.subs"):
-        site_of(made, Cost(n, 4 * n, 4 * n, {}))
+        signature_of(made, Cost(n, 4 * n, 4 * n, {}))
 
 
 DEVICE = Device("toy", "gpu", peak={"matrix": {"bfloat16": 100.0}, "vector": {"bfloat16": 10.0}}, memory=Memory(1000))
@@ -358,8 +364,8 @@ def points(start, part, logs=range(10, 31), family="copy"):
     return [Point(move(each, family), start + 2.0**each / 1e12 / part) for each in logs]
 
 
-def estimated(known, site):
-    return Interpolation(known, Curves(known, DEVICE)).seconds(site)
+def estimated(known, signature):
+    return Interpolation(known, Curves(known, DEVICE)).seconds(signature)
 
 
 def test_the_work_is_the_larger_of_operations_and_bytes():
@@ -409,7 +415,7 @@ def test_near_points_correct_the_curve():
 def test_runs_are_estimated_from_the_others():
     """The second takes 1.5 times as long: by the first it is missed by 50 %, the first by the second by a third."""
     first = points(4e-6, 0.5)
-    second = [Point(site, 1.5 * seconds) for site, seconds in first]
+    second = [Point(signature, 1.5 * seconds) for signature, seconds in first]
     errors = errors_of_runs([*first, *second], [0] * len(first) + [1] * len(second), DEVICE)
     mean, most = dict(errors.families["copy bfloat16"])[0.0]
     assert mean == pytest.approx((0.5 + 1 / 3) / 2, rel=0.1) and most == pytest.approx(0.5, rel=0.1)
@@ -428,8 +434,8 @@ def place(x, family="relu", kind="arithmetic", y=()):
     return OpSignature(family, kind, (float(x), *y), 1000.0, 1000.0)
 
 
-def measured(site, log_efficiency):
-    return Point(site, LEFT_OUT_RATES.ideal(site) / exp(log_efficiency))
+def measured(signature, log_efficiency):
+    return Point(signature, LEFT_OUT_RATES.ideal(signature) / exp(log_efficiency))
 
 
 def line(n=24, slope=0.1, **options):
@@ -653,7 +659,7 @@ def many_points() -> list[Point]:
 def some_calls() -> list[OpSignature]:
     """Calls at, near and far from the many_points, of known and unknown families, kinds and dtypes."""
     random = Random(5)
-    found = [point.site for point in many_points()[::17]]
+    found = [point.signature for point in many_points()[::17]]
     for family, kind, dtype in (*COUNTS, ("erf", "special", "bfloat16"), ("other", "product", "float16")):
         for distance in (1.0, 3.5, 9.0, 30.0):
             axes = (random.uniform(8, 14), random.uniform(8, 14) + distance, 9.0, 0.0, 1.0, 1.5, 2.5)
@@ -662,7 +668,9 @@ def some_calls() -> list[OpSignature]:
 
 
 def said(calibration: Calibration) -> dict[str, object]:
-    estimates = [(f"{site.family} {site.dtype}", *calibration.estimate(site)) for site in some_calls()]
+    estimates = [
+        (f"{signature.family} {signature.dtype}", *calibration.estimate(signature)) for signature in some_calls()
+    ]
     return {
         "rates": calibration.rates,
         "dtypes": sorted(calibration.dtypes),
@@ -687,7 +695,7 @@ def test_traces(golden):
     sources = [i % 3 for i in range(len(known))]
     curves = Curves(known, OTHER_DEVICE)
     calibration = Calibration(known, errors_of_runs(known, sources, OTHER_DEVICE), 10, curves=curves)
-    ideals = [(site.family, curves.work(site), curves.ideal(site)) for site in some_calls()]
+    ideals = [(signature.family, curves.work(signature), curves.ideal(signature)) for signature in some_calls()]
     kinds = {kind: curves.of_kind(kind) for kind in ("product", "special", "arithmetic", "move", "opaque")}
     golden("time/traces.json", as_json({**said(calibration), "curves": ideals, "kinds of curves": kinds}))
     table = to_toml(calibration, replace(CONDITIONS, clock=KERNEL_CLOCK))
@@ -698,7 +706,7 @@ def test_traces(golden):
 
 
 def test_a_file_of_the_first_version_has_the_errors_that_are_found_again():
-    known = [point for point in many_points() if point.site.dtype == "bfloat16"]
+    known = [point for point in many_points() if point.signature.dtype == "bfloat16"]
     table = to_toml(Calibration(known, left_out_errors(known, Rates.of(known))), CONDITIONS)
     old = {key: value for key, value in table.items() if key != "errors_of_other_families"}
     old["format"], old["error_of_other_families"] = 1, 0.5

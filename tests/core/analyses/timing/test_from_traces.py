@@ -63,7 +63,7 @@ def test_every_different_call_of_a_run_is_a_point_with_its_dtype():
     found = of(run(), run(1.1))
     assert len(found.calibration.points) == 48 and found.left_out == {}
     assert found.calibration.dtypes == {"bfloat16"}
-    assert {point.site.dtype for point in found.calibration.points} == {"bfloat16"}
+    assert {point.signature.dtype for point in found.calibration.points} == {"bfloat16"}
     assert found.conditions.clock == "kernel" and found.conditions.flags == {"traces": "run 0, run 1"}
     assert found.conditions.noise == 0.0  # no call is there three times
 
@@ -124,9 +124,9 @@ def test_the_points_of_a_saved_calibration_of_one_dtype_are_known():
     device = replace(L4, calibration=to_toml(found.calibration, found.conditions))
     saved, _ = from_toml(device.calibration, "file", device)
     for point in found.calibration.points:
-        estimate = saved.estimate(point.site)
+        estimate = saved.estimate(point.signature)
         assert estimate.distance == pytest.approx(0.0, abs=1e-3)  # files have six digits
-        assert estimate.seconds == pytest.approx(found.calibration.estimate(point.site).seconds, rel=0.05)
+        assert estimate.seconds == pytest.approx(found.calibration.estimate(point.signature).seconds, rel=0.05)
     with pytest.raises(CostError, match="need the rates of their device"):
         from_toml(device.calibration, "file")
 

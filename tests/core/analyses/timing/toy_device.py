@@ -6,7 +6,7 @@ from typing import Any
 
 from costcore.analyses.devices.device import Cache, Device, Memory, Printed, Source, devices, find_device
 from costcore.analyses.timing.calibrated import from_toml, to_toml
-from costcore.analyses.timing.calibration import FAR, Calibration, Error, Errors, OpSignature, Point, site_of
+from costcore.analyses.timing.calibration import FAR, Calibration, Error, Errors, OpSignature, Point, signature_of
 from costcore.analyses.timing.times import (
     BELOW,
     COPIED,
@@ -45,7 +45,7 @@ __all__ = [
     "from_toml",
     "growing",
     "retyped",
-    "site_of",
+    "signature_of",
     "table",
     "to_toml",
 ]

@@ -50,7 +50,7 @@ def quick():
 
 def test_the_sweep_measures_the_operators_of_networks(quick):
     calibration, conditions = quick
-    families = {point.site.family for point in calibration.points}
+    families = {point.signature.family for point in calibration.points}
     assert families > {
         *("conv 1x1", "conv kxk", "depthwise", "linear", "matmul", "attention", "batch_norm", "layer_norm", "softmax"),
         *("gelu", "add", "mul", "avg_pool", "concat", "embedding", "copy", "view (zero-cost)"),
@@ -67,8 +67,8 @@ def test_the_sweep_measures_the_operators_of_networks(quick):
 
 
 def test_every_call_is_a_point_once(quick):
-    sites = [point.site for point in quick[0].points]
-    assert len(sites) == len(set(sites))
+    signatures = [point.signature for point in quick[0].points]
+    assert len(signatures) == len(set(signatures))
 
 
 @pytest.mark.parametrize("limit", [1.0, 1e5, 2e9])
@@ -91,7 +91,7 @@ def test_transposed_convolutions_are_as_wide_as_those_of_decoders():
 
 def test_chains_of_training_run_backward_and_keep_no_gradients():
     chain = next(chain for chain in make_chains(8 * len(MAKERS), 1.0) if chain.training)
-    families = {point.site.family for point in _swept([chain])}
+    families = {point.signature.family for point in _swept([chain])}
     assert any(family.endswith("_backward") for family in families)
     assert all(parameter.grad is None for parameter in chain.module.parameters())
 
@@ -163,10 +163,14 @@ def test_networks_of_other_dimensions_have_chains():
 
 
 def test_rounds_at_another_clock_are_left_out():
-    site = OpSignature("relu", "arithmetic", (1.0,), 1.0, 8.0)
+    signature = OpSignature("relu", "arithmetic", (1.0,), 1.0, 8.0)
     sweep = Sweep([])
-    sweep._rounds = [(1000.0, {site: [1.0, 3.0]}), (1020.0, {site: [5.0]}), (800.0, {site: [100.0, 100.0]})]
-    assert sweep.points() == [Point(site, 3.0)]
+    sweep._rounds = [
+        (1000.0, {signature: [1.0, 3.0]}),
+        (1020.0, {signature: [5.0]}),
+        (800.0, {signature: [100.0, 100.0]}),
+    ]
+    assert sweep.points() == [Point(signature, 3.0)]
 
 
 def test_the_noise_is_how_far_the_medians_of_sentinels_are_apart():
