@@ -659,7 +659,7 @@ class KeptTensors:
         self._shared: list[tuple[Any, Any, bool]] = []
 
     def share(self, containers: Iterable[tuple[Any, bool]]) -> None:
-        """Watch lists, dicts and sets to which functions of the model and of its copy both refer.
+        """Watch lists, dicts, sets and attributes of objects to which functions of the model and of its copy refer.
 
         Args:
             containers: pairs of a container and whether several functions refer to it. Then one may store tensors of
@@ -676,7 +676,8 @@ class KeptTensors:
         for container, before, is_read in self._shared:
             keeps = is_read and not made.isdisjoint(map(id, _within([container])))
             if keeps or not _has_all(container, before):
-                container.clear()
+                if not isinstance(container, dict) or [*container] != [*before]:
+                    container.clear()  # not attributes that were only replaced: other threads may read them
                 (container.update if isinstance(container, (dict, set)) else container.extend)(before)
         self._shared.clear()
 
