@@ -62,16 +62,18 @@ def calc_real_fft(layer: Layer) -> Cost:
     * The other axes are those of ``fft``, on the n / 2 + 1 elements that are kept (on all of y if both halves are
       needed).
     * ``scaled``: 2 mul per element of y.
+    * ``length``: the length of the real transform if x is padded or cut to it.
 
     Source: Sorensen et al., "Real-valued fast Fourier transform algorithms", IEEE TASSP 35, 1987.
 
     Shapes: x[B, N] -> y[B, N/2+1]
     Settings: axes=(1,)
     """
-    x, y = layer["x"], layer.out
-    operations = _real_fft_operations(x.size, x.shape[layer.attrs["axes"][-1]]) + _other_axes_operations(
-        layer, y.size, y.shape
-    )
+    x, y, length = layer["x"], layer.out, layer.attrs.get("length")
+    own = x.shape[layer.attrs["axes"][-1]]
+    points = x.size if length is None else x.size // own * length
+    operations = _real_fft_operations(points, own if length is None else length)
+    operations += _other_axes_operations(layer, y.size, y.shape)
     operations += Operations(mul=2 * y.size if layer.attrs.get("scaled") else 0)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
@@ -121,17 +123,19 @@ def calc_window(layer: Layer) -> Cost:
 
 @pattern("opaque")
 def calc_stft(layer: Layer) -> Cost:
-    """Short-time Fourier transform: the ``fft`` of every frame of a signal, after its window.
+    """Short-time Fourier transform: the transform of every frame of a signal, after its window.
 
-    Frames overlap; x is read once. A window is 1 mul per element of a frame (2 for a complex signal).
+    A real signal takes ``real_fft``, a complex one ``fft``. Frames overlap; x is read once. A window is 1 mul per
+    element of a frame (2 for a complex signal).
 
     Shapes: x[B, L], window[N]? -> y[B, F, N]
     Settings: frames=F, length=N
     """
     x, n = layer["x"], layer.attrs["length"]
     points = x.size // x.shape[-1] * layer.attrs["frames"] * n
-    per_point = 2 if x.dtype.startswith("complex") else 1
-    operations = fft_operations(points, n) + Operations(mul=per_point * points if "window" in layer else 0)
+    is_complex = x.dtype.startswith("complex")
+    operations = fft_operations(points, n) if is_complex else _real_fft_operations(points, n)
+    operations += Operations(mul=(1 + is_complex) * points if "window" in layer else 0)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -154,7 +158,7 @@ def calc_istft(layer: Layer) -> Cost:
 
 @pattern("opaque")
 def calc_stft_power(layer: Layer) -> Cost:
-    """Squared magnitudes of a short-time Fourier transform, ``stft`` and ``re * re + im * im`` of every bin.
+    """Squared magnitudes of ``stft`` of a real signal: ``re * re + im * im`` of every bin.
 
     1 mul and 1 fma per bin, one half of which are written. Transforms stay inside.
 
@@ -165,7 +169,7 @@ def calc_stft_power(layer: Layer) -> Cost:
     """
     x, n = layer["x"], layer.attrs["length"]
     points = x.size // x.shape[-1] * layer.attrs["frames"] * n
-    operations = fft_operations(points, n) + Operations(mul=points) + layer.out.size * Operations(mul=1, fma=1)
+    operations = _real_fft_operations(points, n) + Operations(mul=points) + layer.out.size * Operations(mul=1, fma=1)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 

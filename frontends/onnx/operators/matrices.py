@@ -561,6 +561,18 @@ def _transformed_length(n: Node) -> Any:
     return length
 
 
+_TRANSFORM = {"axes": determined(lambda n: _transformed_axis(n.args)), "length": determined(_transformed_length)}
+
+
+def _is_complex(a: Arguments) -> bool:
+    return bool(_complex_view(a).dtype.startswith("complex"))
+
+
+def _is_whole(a: Arguments) -> bool:
+    # Half a spectrum becomes a real signal.
+    return _is_complex(a) and not (a.get("inverse") and a.get("onesided"))
+
+
 def _frame_length(a: Arguments) -> Any:
     n = node_of(a)
     window = n.get("window")
@@ -574,16 +586,15 @@ _FRAME_LENGTH = determined(lambda n: _frame_length(n.args))
 SIGNAL_ROWS: tuple[Row, ...] = (
     *(Row(f"ai.onnx::{native}", op) for native, op in WINDOWS.items()),
     Row("ai.onnx::MelWeightMatrix", "mel_weights"),
+    Row("ai.onnx::DFT", "fft", {"x": _complex_view}, {**_TRANSFORM, "inverse": flag("inverse")}, when=_is_whole),
     Row(
         "ai.onnx::DFT",
-        "fft",
+        "inverse_real_fft",
         {"x": _complex_view},
-        {
-            "axes": determined(lambda n: _transformed_axis(n.args)),
-            "length": determined(_transformed_length),
-            "inverse": flag("inverse"),
-        },
+        {**_TRANSFORM, "scaled": flag("inverse")},
+        when=_is_complex,
     ),
+    Row("ai.onnx::DFT", "real_fft", {"x": _complex_view}, {**_TRANSFORM, "scaled": flag("inverse")}),
     Row(
         "ai.onnx::STFT",
         "stft",

@@ -516,13 +516,20 @@ COSTS = [
     ("IDFT", [given(2, 8, 2), stored(-1)], {}, (2, 8, 2), 2 * (8 * 3 * 5 + 16), 128),
     ("RDFT", [given(8, 3), stored(0)], {}, (5, 3, 2), 3 * 8 * 3 * 5 // 2, 96),
     ("IRDFT", [given(2, 5, 2), stored(-1)], {}, (2, 8), 2 * (8 * 3 * 5 // 2 + 8), 80),
-    # 2 x 4 frames of 8 points, 6 of which are in the window: a product and a transform of 3 stages
+    # 2 x 4 frames of 8 points, 6 of which are in the window: a product and half a transform of 3 stages
     *(
-        ("STFT", [given(2, 20), given(6), scalar(8), scalar(4)], data, shape, 8 * (8 + 8 * 3 * 5), 4 * (40 + 6))
+        ("STFT", [given(2, 20), given(6), scalar(8), scalar(4)], data, shape, 8 * (8 + 8 * 3 * 5 // 2), 4 * (40 + 6))
         for data, shape in (({}, (2, 4, 5, 2)), ({"transpose_frames": "true"}, (2, 5, 4, 2)))
     ),
     # the size of a frame is not there: that of the window
-    ("STFT", [given(2, 20), given(8), *[L("Const", (), (), "I64")] * 2], {}, (2, 4, 5, 2), 8 * (8 + 8 * 3 * 5), 192),
+    (
+        "STFT",
+        [given(2, 20), given(8), *[L("Const", (), (), "I64")] * 2],
+        {},
+        (2, 4, 5, 2),
+        8 * (8 + 8 * 3 * 5 // 2),
+        192,
+    ),
     # 2 x 4 frames of 8 points: half a transform of 3 stages, 1 / n, and a product that is added to the signal; a square
     # of each of 8 points of the window, which 4 frames add; 17 quotients
     *(

@@ -69,6 +69,12 @@ def test_forward():
     assert planar.flops == 4 * 3 * 2 * Operations(mul=4, add=6) + 20 * 2 * Operations(mul=2, add=3) + Operations(mul=40)
 
 
+def test_a_real_signal_is_padded_or_cut_to_a_length():
+    # 5 rows of 8 cut to 4: 2 stages of half of 2 mul and 3 add for 20 elements
+    cut = layer_cost("real_fft", {"x": (5, 8)}, spectrum(5, 3), axes=(1,), length=4)
+    assert cut.flops == Operations(mul=20 * 2, add=20 * 2 * 3 // 2)
+
+
 def test_backward():
     result = layer_cost("inverse_real_fft", {"x": spectrum(4, 5)}, (4, 8), axes=(0, 1), scaled=True)
     assert result.flops == 4 * 3 * 2 * Operations(mul=4, add=6) + 20 * 2 * Operations(mul=2, add=3) + Operations(mul=32)

@@ -181,16 +181,19 @@ def test_fourier_transforms_of_real_and_complex_signals():
     assert cost.flops == stages
     layer, cost = priced("DFT", (2, 16, 1), None, 1, onesided=1)
     assert (layer["x"].shape, layer["x"].dtype, layer.out.shape) == ((2, 16), "float32", (2, 9, 2))
-    assert (cost.flops, cost.mread, cost.mwrite) == (stages, 4 * 32, 4 * 36)
+    half = 2 * 16 * 4 * Operations(mul=1) + Operations(add=2 * 16 * 4 * 3 // 2)
+    assert (cost.flops, cost.mread, cost.mwrite) == (half, 4 * 32, 4 * 36)
+    layer, cost = priced("DFT", (2, 16, 1), None, 1)
+    assert (layer.op, cost.flops, layer.out.shape) == ("real_fft", half, (2, 16, 2))
 
 
 def test_short_time_fourier_transform():
     layer, cost = priced("STFT", (1, 64, 1), 8, (16,), None)
     assert layer.out.shape == (1, 7, 9, 2)
-    assert cost.flops == 7 * 16 * 4 * Operations(mul=2, add=3) + Operations(mul=7 * 16)
+    assert cost.flops == 7 * 16 * 4 // 2 * Operations(mul=2, add=3) + Operations(mul=7 * 16)
     layer, cost = priced("STFT", (1, 16, 1), 8, None, None)
     assert layer.out.shape == (1, 1, 9, 2), "one frame, the whole signal"
-    assert cost.flops == 16 * 4 * Operations(mul=2, add=3)
+    assert cost.flops == 16 * 4 // 2 * Operations(mul=2, add=3)
 
 
 def test_frames_of_unknown_length_have_no_price():
