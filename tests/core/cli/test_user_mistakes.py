@@ -347,6 +347,22 @@ def test_a_factory_with_arguments_is_reported_with_their_names(model, capsys):
     assert capsys.readouterr().err == f"costcore: {model}:sized needs arguments (width, depth). {pass_them}\n"
 
 
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [("def make():\n    return 1 // 0\n", "make failed: "), ("x = 3\ny = 1 // 0\n", " cannot be loaded: ")],
+)
+def test_the_line_of_the_users_code_that_fails_is_named(tmp_path, code, message):
+    path = tmp_path / "net.py"
+    path.write_text(code)
+    with pytest.raises(CostError, match=rf"{message}ZeroDivisionError: .* at .*net\.py:2$"):
+        load_model(f"{path}:make")
+
+
+def test_a_module_that_is_not_found_has_no_line():
+    with pytest.raises(CostError, match=r"^no_such cannot be loaded: .*No module named 'no_such'\. Use --python-path"):
+        load_model("no_such:net")
+
+
 def test_a_target_with_arguments_is_one_model(model, capsys):
     """Two doublings of 2 x 3 elements."""
     model.write_text("import torch\ndef twice(n):\n    return torch.nn.Sequential(*[torch.nn.ReLU()] * n)\n")

@@ -7,6 +7,7 @@ import sympy
 
 from costcore.ir import Cost, Layer, Operations, Tensor
 from tests.calculators.layer_costs import Pricer
+from tests.core.given_costs import Step, net
 from tests.core.traces import Call, Uncounted
 from tests.registered import calculators
 
@@ -92,3 +93,13 @@ def test_a_free_layout_leaves_other_operators_and_keeps_attributes():
     relu = Layer("relu", {"x": Tensor((2, 3))}, [Tensor((2, 3))])
     cost = Pricer(calculators(), layout="free")(Call(relu, "relu")).cost
     assert (cost.mread, cost.mwrite) == (6 * 4, 6 * 4)
+
+
+@pytest.mark.parametrize("layout", ["framework", "free"])
+def test_a_size_of_zero_has_the_cost_of_an_empty_layer_not_of_its_formula(layout):
+    n = sympy.Symbol("n", integer=True, nonnegative=True)
+    product = Step("linear", macs=4 * n, fma=4 * n, mread=4 * (n + 16), mwrite=4 * n, shape=(n, 4))
+    report = net(product, product._replace(mread=0, mwrite=0), layout=layout)
+    for size, costs in ((2, (16, 72)), (0, (0, 0))):
+        total = report.subs(n=size).total_report
+        assert (total["macs"], total["mread"]) == costs
