@@ -15,12 +15,18 @@ from tests.registered import specs
 torch = pytest.importorskip("torch")
 
 NET = """
+from __future__ import annotations
+from dataclasses import dataclass
 import torch
+
+@dataclass
+class Config:  # dataclasses look for the module of their class
+    width: int
 
 class Net(torch.nn.Module):
     def __init__(self, width=4):
         super().__init__()
-        self.fc = torch.nn.Linear(3, width)
+        self.fc = torch.nn.Linear(3, Config(width).width)
 
     def forward(self, x):
         return self.fc(x)
