@@ -332,3 +332,7 @@ def test_a_training_step_of_a_library_model_runs_in_train_mode(timm, capsys):
     assert main(["timm:net", *options, "--backward", "--eval"]) == 0
     out, err = capsys.readouterr()
     assert err.endswith("(pretrained_cfg of timm)\n") and "aten::add" not in out  # the mode that was asked for
+    for given, is_train in (({}, False), ({"backward": True}, True), ({"optimizer": "sgd"}, True)):
+        with pytest.warns(CostWarning, match="using default input"):
+            report = estimate("timm:net", **given)
+        assert ("aten::add_" in report.by("native")) == is_train
