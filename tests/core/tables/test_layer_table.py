@@ -54,6 +54,8 @@ def test_the_bytes_that_calls_send_follow_the_other_bytes_of_every_column_set():
         head, *rows = csv.reader(out.getvalue().splitlines())
         place = head.index("MemR+W B") + 1
         assert head[place] == "MemSent B" and sorted(row[place] for row in rows) == ["0", "64", "64"]
+        with pytest.raises(ValueError, match=r"unknown unit 'Q' \(expected None, K, M, G, T, auto, autoaligned\)"):
+            show(ost=out, mode="csv", unit="Q")
     report.show_report(ost=(out := io.StringIO()), mode="csv", unit=None, columns=["name", "mrw"])
     assert out.getvalue().splitlines()[0] == "Layer name,MemR+W B"
 

@@ -201,6 +201,18 @@ def test_any_quantity_is_compared():
     assert compare(MODEL, MODEL, columns=["fused_mrw"]).equal
 
 
+def test_large_numbers_in_formulas_are_rounded_in_comparisons():
+    n = Symbol("n", integer=True, positive=True)
+    old = Step("linear", "a", macs=313_300_000 * n, fma=n, mread=2**20 * n)
+    new = old._replace(macs=12_345_678 * n + 9999, mread=2**21 * n + 99_999)
+    lines = str(compare(net(old), net(new))).splitlines()
+    cells = {
+        line.split("|")[1].strip(): [part.strip() for part in line.split("|")[2:5]] for line in lines if "|" in line
+    }
+    assert cells["MACs"] == ["313.3 M*n", "12.35 M*n + 9999", "+9999 - 301 M*n"]
+    assert cells["bytes read"] == ["1 MiB*n", "2 MiB*n + 97.66 KiB", "+1 MiB*n + 97.66 KiB"]
+
+
 def test_symbolic_values_are_combined_or_refused():
     n = Symbol("n", integer=True, positive=True)
     ledger = net(dense("a"), Step("linear", "a", macs=n, fma=n, mread=4 * n)).ledger
