@@ -10,7 +10,7 @@ import sympy
 from costcore import compare
 from tests.core import html_reports
 from tests.core.analyses.timing.toy_device import TOY, calibrated_device
-from tests.core.given_costs import dense, net, relu
+from tests.core.given_costs import Step, dense, net, relu
 
 
 class Elements(HTMLParser):
@@ -53,6 +53,12 @@ def test_print_shows_totals_status_and_the_five_dearest_types():
     assert rows == [*(f"op{n}_type" for n in (7, 6, 5, 4, 3)), "others"]
     assert "10.7%" in next(line for line in lines if line.startswith("| others"))
     assert lines[-2].startswith("partial: the totals do not include 1 call of 1 unsupported operator (wave)")
+
+
+def test_types_without_cost_are_left_out_of_the_title():
+    free = (Step("view"), Step("copy", mread=0))
+    assert "The type with the most FLOPs" in str(net(dense("a"), *free))
+    assert "The 2 types with the most FLOPs" in str(net(dense("a"), relu("b"), *free))
 
 
 def test_the_representation_is_one_line():
