@@ -1,6 +1,6 @@
 """Linear algebra: factorizations, systems of equations, eigenvalues and distances.
 
-Each formula is that of the textbook algorithm of n^3 operations. Products inside an algorithm are not MACs, because no
+Each formula counts the O(n^3) algorithm of the textbook. Products inside an algorithm are not MACs, because no
 matrix is multiplied by another.
 """
 
@@ -262,7 +262,7 @@ def calc_solve(layer: Layer) -> Cost:
     * Per matrix: (n-1) n (2n-1) / 6 fma, n (n-1) / 2 div, and as many cmp for the pivots.
     * Per right-hand side: n (n-1) fma and n div.
 
-    Factors that are outputs too are written.
+    If the factors are an output, they are written.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, section 3.4.
 
@@ -475,8 +475,8 @@ def calc_log_det(layer: Layer) -> Cost:
 
 # Eigenvalues, singular values and matrix exponentials.
 #
-# These algorithms iterate until they converge. Counts are the published ones of the textbook, FLOPs with FMA = 2, half
-# of them as fma.
+# These algorithms iterate until they converge. The textbook publishes FLOPs that count an fma as 2; n FLOPs are counted
+# as n / 2 fma.
 
 
 @pattern("opaque")
@@ -668,7 +668,7 @@ def calc_self_distances(layer: Layer) -> Cost:
 def calc_distance(layer: Layer) -> Cost:
     """Distance of two tensors, with broadcasting: the p-norm of all elements of their difference.
 
-    The number of elements is that of the larger operand.
+    The number of elements is the attribute ``elements`` (default: the size of x0).
 
     Shapes: x0[N, C], x1[N, C] -> y[]
     """

@@ -561,8 +561,8 @@ def calc_negative_sampling_loss(layer: Layer) -> Cost:
     * one dot product of length D (MACs);
     * exp, 1 add and log.
 
-    A negation per row; the sum over all, or over each row with ``reduction`` "none". Drawing samples costs nothing. One
-    row of w is read per index.
+    Each row also takes one negation. The terms are summed over all rows, or per row with ``reduction`` "none". Drawing
+    samples costs nothing. One row of w is read per index.
 
     Source: Mikolov et al., arXiv:1310.4546.
 
