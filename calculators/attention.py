@@ -29,8 +29,8 @@ def calc_attention(layer: Layer) -> Cost:
 
     For each output element: one dot product of length T_k.
 
-    All T_q * T_k pairs are counted, so ``causal`` and window attributes change nothing. The attribute ``pairs``, which
-    ``attention="computed"`` adds, replaces them: the pairs over all heads that masks allow.
+    All T_q * T_k pairs are counted, so ``causal`` and window attributes change nothing. With ``attention="computed"``
+    only the pairs that masks allow are counted: the attribute ``pairs``, over all heads.
 
     With grouped-query attention, keys and values are read once per group. Scores are not materialized: they are neither
     read nor written. With a gradient (attribute ``saved``) the log-sum-exp of every query is written.
@@ -249,10 +249,10 @@ def calc_cached_attention(layer: Layer) -> Cost:
     """Attention of a decoder layer with its projections; keys and values may come from a cache.
 
     * The input q is projected by ``w0``.
-    * ``w1`` projects ``made`` keys and ``made`` values, from q or from k; 0 if the cache contains all of them.
+    * ``w1`` projects ``made`` keys and ``made`` values, from q or from k (0 if the cache contains all of them).
     * Each query attends to ``keys`` keys in ``heads`` heads, as in ``attention``.
 
-    Every projection has its part of ``b`` as bias.
+    ``b`` contains the biases of all projections.
 
     Shapes: q[T, N, E], w0[E, E], w1[E, 2*E], b[3*E], past_k[N, H, P, D], past_v[N, H, P, D] -> y[T, N, E]
     Settings: heads=H, keys=P+T, made=N*T
@@ -483,9 +483,9 @@ def calc_selected_attention(layer: Layer) -> Cost:
     """Attention of each query to keys that were selected for it, and to a ``local`` window of the cache.
 
     Scores, outputs and fused steps are counted as in ``decoder_attention``, with ``selected`` + ``local`` keys per
-    query. Selected keys lie in the cache ``past_k``, ``past_v``, or in operands of their own,
-    ``more_k``, ``more_v``. They are read per query and key head, at most the whole operand. If the attribute
-    ``shared`` is set, new entries are written into the cache, and only these are written.
+    query. Selected keys lie in the cache ``past_k``, ``past_v``, or in the operands
+    ``more_k``, ``more_v``. They are read per query and key head, at most the whole operand. If the attribute ``shared``
+    is set, only new entries are written, into the cache.
 
     Source: DeepSeek-AI, DeepSeek-V3.2, 2025.
 
@@ -519,7 +519,7 @@ def calc_selected_attention(layer: Layer) -> Cost:
 def calc_attention_indexer(layer: Layer) -> Cost:
     """Selection of the keys that a sparse attention reads, by a small attention of its own.
 
-    Entries, ``made`` of them, are compressed from keys:
+    ``made`` entries are compressed from keys:
 
     * ``gated`` false: means of ``ratio`` keys, per feature ``ratio`` - 1 add and 1 div.
     * ``gated`` true: sums over the 2 ``ratio`` keys of two windows, weighted by a softmax of gates per feature (2 ratio

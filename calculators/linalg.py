@@ -259,7 +259,7 @@ def _size_and_right_hand_sides(layer: Layer) -> tuple[Dim, Dim]:
 def calc_solve(layer: Layer) -> Cost:
     """Solution y of x0 y = x1: Gaussian elimination of x0, two triangular systems per right-hand side.
 
-    * Per matrix: (n-1) n (2n-1) / 6 fma, n (n-1) / 2 div, and as many cmp for the pivots.
+    * Per matrix: (n-1) n (2n-1) / 6 fma, n (n-1) / 2 div, and n (n-1) / 2 cmp for the pivots.
     * Per right-hand side: n (n-1) fma and n div.
 
     If the factors are an output, they are written.
@@ -446,7 +446,7 @@ def square_elimination(n: Dim) -> Operations:
 def calc_det(layer: Layer) -> Cost:
     """Determinants by Gaussian elimination.
 
-    * The elimination: (n - 1) n (2n - 1) / 6 fma, n (n - 1) / 2 div, and as many cmp for the pivots.
+    * The elimination: (n - 1) n (2n - 1) / 6 fma, n (n - 1) / 2 div, and n (n - 1) / 2 cmp for the pivots.
     * The product of the pivots: n - 1 mul. Changes of sign cost nothing.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 3.4.1.

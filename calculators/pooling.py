@@ -140,7 +140,7 @@ def calc_unpool(layer: Layer) -> Cost:
 
 @pattern("window")
 def calc_masked_max_pool(layer: Layer) -> Cost:
-    """``max_pool`` of the elements that a mask selects: 1 cmp per element of x more; the mask is read.
+    """``max_pool`` of the elements that a mask selects: 1 additional cmp per element of x; the mask is read.
 
     Shapes: x[N, C, H, W], mask[N, C, H, W] -> y[N, C, P, Q]
     Settings: kernel=(K_h, K_w)
