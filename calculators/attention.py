@@ -29,8 +29,8 @@ def calc_attention(layer: Layer) -> Cost:
 
     For each output element: one dot product of length T_k.
 
-    All T_q * T_k pairs are counted, so ``causal`` and window attributes change nothing. The attribute ``pairs``, which
-    ``attention="computed"`` adds, replaces them: the pairs over all heads that masks allow.
+    All T_q * T_k pairs are counted, so ``causal`` and window attributes change nothing. With ``attention="computed"``
+    only the pairs that masks allow are counted: the attribute ``pairs``, over all heads.
 
     With grouped-query attention, keys and values are read once per group. Scores are not materialized: they are neither
     read nor written. With a gradient (attribute ``saved``) the log-sum-exp of every query is written.
@@ -179,9 +179,9 @@ CACHE_OPERANDS = ("past_k", "past_v", "more_k", "more_v", "indices", "counts")
 def calc_decoder_attention(layer: Layer) -> Cost:
     """Scaled dot-product attention of new queries to past and new keys and values.
 
-    Scores and outputs are those of ``attention`` over T_k keys: the attribute ``keys``, or the past ``past_k`` and the
-    new keys. Only the used part of a longer cache is read. If the attribute ``shared`` is set, the caches are updated
-    in place, and only new entries are written.
+    Scores and outputs are counted as in ``attention``, over T_k keys: the attribute ``keys`` or, if absent, all past
+    and new keys. Only the used part of a longer cache is read. If the attribute ``shared`` is set, the caches are
+    updated in place, and only new entries are written.
 
     Operands that add operations:
 
@@ -190,7 +190,7 @@ def calc_decoder_attention(layer: Layer) -> Cost:
     * ``cos`` and ``sin``, a rotary embedding of ``rotary_dim`` features (default: all): 2 mul and 1 add per rotated
       element; one row of each table is read per new position.
     * ``sink``, a term in the sum of every softmax: 1 special and 1 add per row.
-    * ``k_scale`` and ``v_scale``, quantized caches: 1 mul per element read of them, 1 div and 3 cmp per new element.
+    * ``k_scale`` and ``v_scale``, quantized caches: 1 mul per cached element read, 1 div and 3 cmp per new element.
 
     Shapes: q[N, H, T_q, D], k[N, H_kv, T, D], v[N, H_kv, T, D], past_k[N, H_kv, P, D], past_v[N, H_kv, P, D]
         -> y[N, H, T_q, D]
@@ -249,10 +249,10 @@ def calc_cached_attention(layer: Layer) -> Cost:
     """Attention of a decoder layer with its projections; keys and values may come from a cache.
 
     * The input q is projected by ``w0``.
-    * ``w1`` projects ``made`` keys and ``made`` values, from q or from k; 0 if the cache contains all of them.
+    * ``w1`` projects ``made`` keys and ``made`` values, from q or from k (0 if the cache contains all of them).
     * Each query attends to ``keys`` keys in ``heads`` heads, as in ``attention``.
 
-    Every projection has its part of ``b`` as bias.
+    ``b`` contains the biases of all projections.
 
     Shapes: q[T, N, E], w0[E, E], w1[E, 2*E], b[3*E], past_k[N, H, P, D], past_v[N, H, P, D] -> y[T, N, E]
     Settings: heads=H, keys=P+T, made=N*T
@@ -271,9 +271,9 @@ def calc_cached_attention(layer: Layer) -> Cost:
 def calc_paged_attention(layer: Layer) -> Cost:
     """Attention of concatenated sequences with paged caches.
 
-    Scores, outputs and fused steps are those of ``decoder_attention`` with ``keys`` keys per query. Tables assign pages
-    to sequences. ``positions`` is the number of past and new positions of all sequences. The cached keys and values of
-    the past positions are read, at most the whole caches.
+    Scores, outputs and fused steps are counted as in ``decoder_attention``, with ``keys`` keys per query. Tables assign
+    pages to sequences. ``positions`` is the number of past and new positions of all sequences. The cached keys and
+    values of the past positions are read, at most the whole caches.
 
     Quantized caches (``k_scale``, ``v_scale``) take 1 mul per element read, and 1 div and 3 cmp per new element. If
     the attribute ``shared`` is set, the caches are updated in place, and only new entries are written.
@@ -309,8 +309,8 @@ def calc_paged_attention(layer: Layer) -> Cost:
 def calc_ragged_attention(layer: Layer) -> Cost:
     """``attention`` of samples of different lengths, packed along T.
 
-    Each query attends to the keys of its own sample. ``lengths`` are the numbers of queries of the samples,
-    ``key_lengths`` those of their keys.
+    Each query attends to the keys of its own sample. ``lengths`` and ``key_lengths`` are the numbers of queries and of
+    keys per sample.
 
     Shapes: q[N, H, T_q, D], k[N, H, T_k, D], v[N, H, T_k, D_v] -> y[N, H, T_q, D_v]
     Settings: lengths=(T_1, T_2), key_lengths=(K_1, K_2)
@@ -361,9 +361,9 @@ ROTATION = Operations(mul=2, add=1)
 def calc_rotary_embedding(layer: Layer) -> Cost:
     """Rotary position embedding: every pair (a, b) of features becomes (a cos - b sin, a sin + b cos).
 
-    Per rotated element 2 mul and 1 add. The attribute ``rotary_dim`` is the number of rotated features per head (absent
-    or 0: all). Read are x and the tables ``cos`` and ``sin``; with an operand ``position`` one row of each table per
-    position. Keys ``k`` beside queries x are rotated, too.
+    2 mul and 1 add per rotated element. The attribute ``rotary_dim`` is the number of rotated features per head (absent
+    or 0: all). x and the tables ``cos`` and ``sin`` are read; with an operand ``position``, only one row of each table
+    per position. If there are keys ``k``, they are rotated like x.
 
     Source: Su et al., "RoFormer", arXiv:2104.09864.
 
@@ -482,10 +482,10 @@ def calc_quantized_longformer_attention(layer: Layer) -> Cost:
 def calc_selected_attention(layer: Layer) -> Cost:
     """Attention of each query to keys that were selected for it, and to a ``local`` window of the cache.
 
-    Scores, outputs and fused steps are those of ``decoder_attention`` with ``selected`` + ``local`` keys per query, as
-    many as ``indices`` has entries. Selected keys lie in the cache ``past_k``, ``past_v``, or in operands of their own,
-    ``more_k``, ``more_v``. They are read per query and key head, at most the whole operand. If the attribute
-    ``shared`` is set, new entries are written into the cache, and only these are written.
+    Scores, outputs and fused steps are counted as in ``decoder_attention``, with ``selected`` + ``local`` keys per
+    query. Selected keys lie in the cache ``past_k``, ``past_v``, or in the operands
+    ``more_k``, ``more_v``. They are read per query and key head, at most the whole operand. If the attribute ``shared``
+    is set, only new entries are written, into the cache.
 
     Source: DeepSeek-AI, DeepSeek-V3.2, 2025.
 
@@ -519,7 +519,7 @@ def calc_selected_attention(layer: Layer) -> Cost:
 def calc_attention_indexer(layer: Layer) -> Cost:
     """Selection of the keys that a sparse attention reads, by a small attention of its own.
 
-    Entries, ``made`` of them, are compressed from keys:
+    ``made`` entries are compressed from keys:
 
     * ``gated`` false: means of ``ratio`` keys, per feature ``ratio`` - 1 add and 1 div.
     * ``gated`` true: sums over the 2 ``ratio`` keys of two windows, weighted by a softmax of gates per feature (2 ratio

@@ -89,8 +89,8 @@ def calc_all_to_all(layer: Layer) -> Cost:
 def calc_broadcast(layer: Layer) -> Cost:
     """A tensor of one process, received by all others.
 
-    Only the root reads x, and only the others must write y. Every process sends the tensor once: in a ring the next one
-    receives it from here. (The last one of the ring sends nothing.)
+    Only the root reads x, and only the others must write y. In a ring every process sends the tensor once, to the next
+    one. (The last one of the ring sends nothing.)
 
     Shapes: x[N, C]? -> y[N, C]
     Settings: group_size=n
@@ -103,7 +103,7 @@ def calc_broadcast(layer: Layer) -> Cost:
 def calc_reduce_to_root(layer: Layer) -> Cost:
     """Sum over all processes, received by one.
 
-    As a ring: a process adds what it received to each element, and sends the sum on.
+    In a ring each process adds the elements it received to its own, and sends the sums on.
 
     Shapes: x[N, C] -> y[N, C]
     Settings: group_size=n

@@ -1,8 +1,8 @@
 """Operations on complex numbers, counted as the operations on their real and imaginary parts.
 
-Calculators are written for real numbers. :func:`for_complex_numbers` converts what they count for layers with complex
-operands: a sum is 2 add, a product 4 mul and 2 add, a quotient 6 mul, 3 add and 2 div, a product in a contraction 4
-MACs. Functions have definitions of their own, and so have operators that join real with complex numbers.
+Calculators are written for real numbers. For layers with complex operands, :func:`for_complex_numbers` converts their
+counts: a sum is 2 add, a product 4 mul and 2 add, a quotient 6 mul, 3 add and 2 div, and a product in a contraction 4
+MACs. Functions such as exp, and operators that join real with complex numbers, have separate definitions.
 """
 
 from __future__ import annotations

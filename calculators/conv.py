@@ -92,7 +92,7 @@ def calc_conv_backward(layer: Layer) -> Cost:
     """Backward of a convolution: dx, dw and db from dy, as named by ``needs``.
 
     * dx is the transposed convolution of dy: |dy| (C_in / G) k products, added to zero. It reads dy and w.
-    * dw has as many products: every weight is one dot product over all positions of its group's channel. It reads dy
+    * dw has the same number of products: every weight is one dot product over all output positions. It reads dy
       and x; w may be absent if only dw is needed.
     * db sums dy over all axes except the channels.
 
@@ -121,7 +121,7 @@ def calc_conv_transpose_backward(layer: Layer) -> Cost:
 
     * dx is the convolution of dy: every element is one dot product over the window and the output channels of its
       group.
-    * dw has as many products: one dot product over all positions of x for every weight.
+    * dw has the same number of products: one dot product over all positions of x for every weight.
     * db sums dy over all axes except the channels.
 
     Shapes: dy[N, C_out, H_out, W_out], x[N, C_in, H_in, W_in], w[C_in, C_out/G, K_h, K_w]
@@ -150,12 +150,13 @@ def calc_deform_conv_backward(layer: Layer) -> Cost:
 
     With s samples, one per input channel, tap and output position, as in ``deform_conv``:
 
-    * The gradients of the samples are a product of w and dy, dw is one of dy and the samples: each has the MACs of the
-      convolution.
-    * dx: weighted, each is added to the four elements that the sample needed, 4 mul and 4 add.
-    * Offsets: the slopes of the interpolation along both axes, 2 mul and 8 add per sample, times its gradient, summed
-      over the channels that share an offset: 2 s products.
-    * With ``mask``: its product with the gradients, s mul, and their dot products with the samples, s products.
+    * The gradients of the samples are a product of w and dy; dw is a product of dy and the samples. Each product has
+      the MACs of the convolution.
+    * dx: the gradient of a sample is added to the four elements that it interpolates, with weights: 4 mul and 4 add.
+    * Offsets: the slopes of the interpolation along both axes take 2 mul and 8 add per sample. Each is multiplied by
+      the gradient of the sample and summed over the channels that share an offset: 2 s products.
+    * With ``mask``: the gradients are multiplied by the mask (s mul). Its own gradient takes s products, of samples and
+      gradients.
     * db, if there is one: dy summed over all axes except the channels.
 
     Samples that a kernel computes again are not counted.

@@ -29,7 +29,7 @@ FUSED_ACTIVATIONS: Mapping[str, Operations] = {
     "squared_relu": Operations(mul=1, cmp=1),
     "swiglu": Operations(mul=3, add=3, div=1, special=1),  # g * sigmoid(alpha * g) * (l + beta)
 }
-"""Activations that are fused besides those of ``ACTIVATIONS``, per element."""
+"""Operations per element of activations that only fused layers have, in addition to ``ACTIVATIONS``."""
 
 
 def activation_operations(layer: Layer) -> Operations:
@@ -303,16 +303,16 @@ def calc_moe(layer: Layer) -> Cost:
 
     Per row and chosen expert:
 
-    * the first layer ``w0``, and beside it a gate ``w2`` if given (1 mul per hidden unit);
+    * the first layer ``w0``, multiplied by a parallel gate layer ``w2`` if given (1 mul per hidden unit);
     * the ``activation`` per hidden unit;
     * the second layer ``w1``.
 
-    Products of the layers are MACs and start at biases if given. The k results are combined by their weights: 1 mul and
-    k - 1 fma per element.
+    Products of the layers are MACs. Their sums start at the biases if given. The k results are combined by their
+    weights: 1 mul and k - 1 fma per element.
 
-    Routing is assumed to be balanced: the weights of min(E, rows * k) experts are read. Packed weights (those with
-    ``w0_scale`` …) are dequantized: 1 mul per element read, and 1 add with zero points or with one ``zero_point`` for
-    all.
+    Routing is assumed to be balanced: the weights of min(E, rows * k) experts are read. Packed weights (with an operand
+    ``w0_scale`` …) are dequantized: 1 mul per element read, and 1 add if there are zero points or the attribute
+    ``zero_point``.
 
     Source: Shazeer et al., arXiv:1701.06538; Jiang et al., Mixtral, arXiv:2401.04088.
 

@@ -60,8 +60,8 @@ def calc_selective_scan(layer: Layer) -> Cost:
     """Selective scan of Mamba: a state of N values per channel, h = exp(dt A) h + (dt u) B, y = C h.
 
     Per step, channel and state: dt A (1 mul) and its exp, (dt u) B (1 mul), 1 fma for the state, and one product of the
-    sum C h. Per step and channel: dt u (1 mul); ``skip`` adds D u (1 fma), ``gate`` multiplies by silu(z), ``dt_bias``
-    adds 1, and the attribute ``softplus`` takes that of dt.
+    sum C h. Per step and channel: dt u (1 mul). Optional steps: ``skip`` adds D u (1 fma), ``gate`` multiplies by
+    silu(z), ``dt_bias`` is added to dt (1 add), and the attribute ``softplus`` applies softplus to dt.
 
     MACs are the updates of the state and the sums C h. The recurrence is counted step by step.
 
@@ -116,9 +116,13 @@ def calc_deformable_attention(layer: Layer) -> Cost:
     """Multi-scale deformable attention: every query sums bilinear samples of the values, by attention weights.
 
     Per sample and channel of a head: 3 mul and 6 add for the interpolation, as in ``deform_conv``, and one product of
-    the sum. MACs are these products. The attribute ``channels`` has those of a head if ``x`` does not; without
-    ``weights``, ``points`` has the samples of a query, over all heads. With ``heads``, the kernel takes the softmax of
-    the weights of every query and head, too.
+    the weighted sum, which is a MAC.
+
+    Optional attributes:
+
+    * ``channels``: channels of a head, if the last axis of ``x`` is not these channels;
+    * ``points``: samples of a query over all heads, if there is no operand ``weights``;
+    * ``heads``: the kernel also computes the softmax of the weights, for every query and head.
 
     Source: Zhu et al., Deformable DETR, arXiv:2010.04159.
 
@@ -136,7 +140,7 @@ def calc_deformable_attention(layer: Layer) -> Cost:
 def calc_reassemble(layer: Layer) -> Cost:
     """Content-aware reassembly (CARAFE): every output is a sum over a window of ``kernel`` x ``kernel`` features.
 
-    The kernels of the windows are an operand, the same for the channels of a group.
+    The weights of the windows are an operand. The channels of a group share them.
 
     Source: Wang et al., CARAFE, arXiv:1905.02188.
 
@@ -155,8 +159,9 @@ def calc_reassemble(layer: Layer) -> Cost:
 def calc_sparse_conv(layer: Layer) -> Cost:
     """Convolution of N points in a grid that is empty elsewhere: submanifold, strided, transposed or inverse.
 
-    ``pairs`` counts the input points and positions of the kernel that reach an output point. Every pair is C_in * C_out
-    products, which are MACs; those of an output point are summed. ``z`` is added to the output: 1 add per element.
+    ``pairs`` is the number of pairs of an input point and a kernel position that contribute to an output point. Every
+    pair has C_in * C_out products (MACs), which are summed per output point. ``z`` is added to the output: 1 add per
+    element.
 
     The search of the pairs is index arithmetic and costs nothing; the coordinates are read.
 
@@ -236,7 +241,7 @@ def calc_mamba_inner(layer: Layer) -> Cost:
     """The inside of a Mamba block as one kernel, from its two projected halves to its output.
 
     * ``causal_conv`` of one half with w0 and SiLU;
-    * the projection w1 to R values of the time step and two times S of the state, and that of the time step, w2;
+    * the projection w1 to R values of the time step, S of B and S of C, and the projection w2 of the R values to dt;
     * RMS norms of these three with the weights w4, w5 and w6, if given;
     * ``selective_scan`` with softplus of the time step and the other half as gate;
     * the projection w3 to the output.

@@ -1,6 +1,6 @@
 """Linear algebra: factorizations, systems of equations, eigenvalues and distances.
 
-Each formula is that of the textbook algorithm of n^3 operations. Products inside an algorithm are not MACs, because no
+Each formula counts the O(n^3) algorithm of the textbook. Products inside an algorithm are not MACs, because no
 matrix is multiplied by another.
 """
 
@@ -259,10 +259,10 @@ def _size_and_right_hand_sides(layer: Layer) -> tuple[Dim, Dim]:
 def calc_solve(layer: Layer) -> Cost:
     """Solution y of x0 y = x1: Gaussian elimination of x0, two triangular systems per right-hand side.
 
-    * Per matrix: (n-1) n (2n-1) / 6 fma, n (n-1) / 2 div, and as many cmp for the pivots.
+    * Per matrix: (n-1) n (2n-1) / 6 fma, n (n-1) / 2 div, and n (n-1) / 2 cmp for the pivots.
     * Per right-hand side: n (n-1) fma and n div.
 
-    Factors that are outputs too are written.
+    If the factors are an output, they are written.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, section 3.4.
 
@@ -446,7 +446,7 @@ def square_elimination(n: Dim) -> Operations:
 def calc_det(layer: Layer) -> Cost:
     """Determinants by Gaussian elimination.
 
-    * The elimination: (n - 1) n (2n - 1) / 6 fma, n (n - 1) / 2 div, and as many cmp for the pivots.
+    * The elimination: (n - 1) n (2n - 1) / 6 fma, n (n - 1) / 2 div, and n (n - 1) / 2 cmp for the pivots.
     * The product of the pivots: n - 1 mul. Changes of sign cost nothing.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 3.4.1.
@@ -475,8 +475,8 @@ def calc_log_det(layer: Layer) -> Cost:
 
 # Eigenvalues, singular values and matrix exponentials.
 #
-# These algorithms iterate until they converge. Counts are the published ones of the textbook, FLOPs with FMA = 2, half
-# of them as fma.
+# These algorithms iterate until they converge. The textbook publishes FLOPs that count an fma as 2; n FLOPs are counted
+# as n / 2 fma.
 
 
 @pattern("opaque")
@@ -668,7 +668,7 @@ def calc_self_distances(layer: Layer) -> Cost:
 def calc_distance(layer: Layer) -> Cost:
     """Distance of two tensors, with broadcasting: the p-norm of all elements of their difference.
 
-    The number of elements is that of the larger operand.
+    The number of elements is the attribute ``elements`` (default: the size of x0).
 
     Shapes: x0[N, C], x1[N, C] -> y[]
     """

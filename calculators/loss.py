@@ -181,8 +181,8 @@ def calc_cross_entropy(layer: Layer) -> Cost:
 def calc_nll_loss(layer: Layer) -> Cost:
     """Negative log likelihood, -x[target] of every row of log-probabilities, then the reduction.
 
-    Per row the choice of the target (no cost) and a negation. Class weights ``w`` are those of ``cross_entropy``. Read
-    are the targets, and one element of x and of w per row.
+    Per row the choice of the target (no cost) and a negation. Class weights ``w`` are counted as in ``cross_entropy``.
+    The targets, and one element of x and of w per row, are read.
 
     Shapes: x[N, C], target[N], w[C]? -> y[]
     Settings: reduction="mean"
@@ -561,8 +561,8 @@ def calc_negative_sampling_loss(layer: Layer) -> Cost:
     * one dot product of length D (MACs);
     * exp, 1 add and log.
 
-    A negation per row; the sum over all, or over each row with ``reduction`` "none". Drawing samples costs nothing. One
-    row of w is read per index.
+    Each row also takes one negation. The terms are summed over all rows, or per row with ``reduction`` "none". Drawing
+    samples costs nothing. One row of w is read per index.
 
     Source: Mikolov et al., arXiv:1310.4546.
 
@@ -737,7 +737,7 @@ def calc_nll_loss_backward(layer: Layer) -> Cost:
     """Gradient of the negative log likelihood: -dy at the target of every row, zero elsewhere.
 
     The sign is 1 add per element of dy. A mean divides dy by the number of rows, 1 div. Class weights take 1 mul per
-    row. Read are dy, the targets and one weight per row; dx is written completely.
+    row. dy, the targets and one weight per row are read; dx is written completely.
 
     Shapes: dy[], target[N] -> dx[N, C]
     Settings: reduction="mean"

@@ -120,8 +120,8 @@ def calc_dropconnect_linear(layer: Layer) -> Cost:
 def calc_biaffine(layer: Layer) -> Cost:
     """Bilinear layer with linear terms, y_o = x0^T W_o x1 + x0^T u_o + x1^T v_o + b_o.
 
-    ``w0`` is W, ``w1`` is u and ``w2`` is v. The bilinear part is that of ``bilinear``. Its last products and those of
-    both linear terms are added to the bias. MACs: |y| (F_1 (F_0 + 1) + F_0 + F_1).
+    ``w0`` is W, ``w1`` is u and ``w2`` is v. The bilinear part is counted as in ``bilinear``. One sum adds its last
+    products and the products of both linear terms to the bias. MACs: |y| (F_1 (F_0 + 1) + F_0 + F_1).
 
     Source: Dozat and Manning, "Deep Biaffine Attention for Neural Dependency Parsing", arXiv:1611.01734.
 
@@ -241,7 +241,7 @@ def calc_einsum(layer: Layer) -> Cost:
       it.
     * One operand: additions only (a sum, a trace), or none (a transpose, a diagonal).
     * Operand ``b``: the result is added to it.
-    * ``pairs`` and ``scores`` of two operands: as in ``matmul``.
+    * Attributes ``pairs`` and ``scores``, with two operands: as in ``matmul``.
 
     Of an operand with a repeated index only the diagonal is read. Intermediate results are not materialized.
 
@@ -575,8 +575,9 @@ def calc_linear_backward(layer: Layer) -> Cost:
 def calc_matmul_backward(layer: Layer) -> Cost:
     """Backward of a matrix product: the gradients of both operands, as named by ``needs``.
 
-    Each is a product of dy with the other operand, with as many products as the forward. The gradient of a broadcast
-    operand sums over the batch in the same dot products. The gradient of an addend ``b`` sums dy to its shape.
+    Each is a matrix product of dy and the other operand, with the MACs of the forward pass. If an operand was
+    broadcast, the dot products of its gradient also sum over the batch. The gradient of an addend ``b`` sums dy to its
+    shape.
 
     Shapes: dy[B, M, N], x0[B, M, K], x1[B, K, N] -> dx0[B, M, K], dx1[B, K, N]
     Settings: needs=("x0", "x1")

@@ -140,7 +140,7 @@ def calc_unpool(layer: Layer) -> Cost:
 
 @pattern("window")
 def calc_masked_max_pool(layer: Layer) -> Cost:
-    """``max_pool`` of the elements that a mask selects: 1 cmp per element of x more; the mask is read.
+    """``max_pool`` of the elements that a mask selects: 1 additional cmp per element of x; the mask is read.
 
     Shapes: x[N, C, H, W], mask[N, C, H, W] -> y[N, C, P, Q]
     Settings: kernel=(K_h, K_w)
@@ -163,7 +163,8 @@ JOINS: Mapping[str, Operations] = {
 def calc_window_reduction(layer: Layer) -> Cost:
     """Reduction of windows of k elements over any axes, by addition, multiplication, maxima or minima.
 
-    Per output element k - 1 of them. Windows are counted completely, as in pooling: elements on padding too.
+    k - 1 of these operations per output element. Windows are counted completely, as in pooling: elements on padding
+    too.
 
     Shapes: x[N, H, W, C] -> y[N, P, Q, C]
     Settings: kernel=(1, K_h, K_w, 1), by="add"
@@ -331,8 +332,8 @@ def calc_roi_avg_pool_backward(layer: Layer) -> Cost:
 def calc_roi_align_backward(layer: Layer) -> Cost:
     """Gradient of roi_align and ps_roi_align: weighted dy is added to the four elements of x that each sample needed.
 
-    4 mul and 4 add per sample, and a division of dy by their number. With ``mode`` "max" only the sample that was the
-    maximum counts. Attributes are those of ``roi_align``.
+    4 mul and 4 add per sample, and one division of dy by the number of samples. With ``mode`` "max" only the largest
+    sample has a gradient, and there is no division. Attributes are those of ``roi_align``.
 
     Shapes: dy[R, C, P, Q], rois[R, 5] -> dx[N, C, H, W]
     Settings: sampling=(S_h, S_w)

@@ -87,7 +87,7 @@ BLOCKS: Mapping[str, PerElement] = {
 def calc_blocks(layer: Layer) -> Cost:
     """Block floating point: the elements of a block as integers times one power of two.
 
-    The power is that of the largest element. Powers of two are taken from the bits of exponents and cost nothing.
+    The largest element of the block determines the power. It is read from the exponent bits and costs nothing.
 
     * Quantizing: per element 1 add and 1 cmp for the largest absolute value, 1 mul, 3 cmp to round and to limit.
     * Dequantizing: 1 mul per element.

@@ -28,9 +28,9 @@ FEATURE_DROPOUTS = ("feature_dropout", "feature_alpha_dropout")
 def calc_dropout(layer: Layer) -> Cost:
     """Dropout: in training every element is kept and scaled or dropped; at inference zero cost.
 
-    Training: the operations of the definition, per element. The mask is written: the second output if the framework
-    returns it, else one element per element of x (one per sample and channel for the ``feature`` operators, which drop
-    whole channels) of the dtype ``mask``, which is that of the mask that the backward pass reads (default: bool).
+    Training: the operations of the definition, per element. The mask is written. It is the second output if the
+    framework returns it. Else it has one element per element of x (one per sample and channel for the ``feature``
+    operators, which drop whole channels), of the dtype ``mask`` that the backward pass reads (default: bool).
     Inference (attribute ``training`` false): no operations and no bytes.
 
     Source: Srivastava et al., "Dropout", JMLR 2014; alpha: Klambauer et al., "Self-Normalizing Neural Networks",

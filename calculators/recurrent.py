@@ -24,9 +24,9 @@ FUNCTIONS: Mapping[str, Operations] = {
 def sequence_sizes(layer: Layer) -> tuple[Dim, Dim, Dim]:
     """Return units, products and outputs of a pass over all steps, layers and directions.
 
-    Units are hidden units computed, products those of one gate over input and state. The first layer has I input
-    features, every other layer the outputs of all directions below it. The state has ``projection`` elements if the
-    outputs are projected, else ``hidden``.
+    Units are the hidden units computed. Products are the products of one gate with the input and the state. The first
+    layer has I input features, every other layer the outputs of all directions below it. The state has ``projection``
+    elements if the outputs are projected, else ``hidden``.
     """
     x, attrs = layer["x"], layer.attrs
     layers, directions = attrs.get("layers", 1), 2 if attrs.get("bidirectional") else 1

@@ -59,8 +59,8 @@ def calc_real_fft(layer: Layer) -> Cost:
     """Discrete Fourier transform of real x: real along the last of ``axes``, complex along the others.
 
     * A real transform of length n has half the butterflies of ``fft``: 2.5 n ceil(log2(n)) FLOPs.
-    * The other axes are those of ``fft``, on the n / 2 + 1 elements that are kept (on all of y if both halves are
-      needed).
+    * The other axes are transformed as in ``fft``, for the n / 2 + 1 elements that are kept (for all of y if both
+      halves are needed).
     * ``scaled``: 2 mul per element of y.
     * ``length``: the length of the real transform if x is padded or cut to it.
 
@@ -160,7 +160,7 @@ def calc_istft(layer: Layer) -> Cost:
 def calc_stft_power(layer: Layer) -> Cost:
     """Squared magnitudes of ``stft`` of a real signal: ``re * re + im * im`` of every bin.
 
-    1 mul and 1 fma per bin, one half of which are written. Transforms stay inside.
+    1 mul and 1 fma per bin of y. The transforms are intermediate results and not written.
 
     Source: onnxruntime-extensions operator StftNorm.
 

@@ -154,8 +154,8 @@ TEXT: Mapping[str, str] = {
 def calc_text(layer: Layer) -> Cost:
     """Operators on strings and encoded data: no operations on numbers; operands are read, y is written.
 
-    Bytes are those of the operands with a known element size. A string has no known size, so it counts no bytes. The
-    work of a codec depends on data and is not counted: ``image_decode`` reads the coded bytes and writes the pixels.
+    Only operands with a known element size count bytes, so strings count none. The work of a codec depends on data and
+    is not counted: ``image_decode`` reads the coded bytes and writes the pixels.
     ``lookup`` uses hashing. ``image_draw`` copies the image.
 
     Shapes: x[N] -> y[N]

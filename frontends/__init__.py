@@ -15,17 +15,17 @@ if __name__ != "costcore.frontends":
 ONNX_OPTIONS = {
     "dims": "values of symbolic dimensions",
     "shapes": "shapes of values that cannot be inferred",
-    "regroup": "count the nodes into which an exporter decomposed an operator as that operator",
+    "regroup": "count the nodes of a decomposed operator as this operator",
     "explain_regroup": "note why nodes do not match the patterns of regroup",
-    "check_shapes": "compare inferred shapes with those of onnx.shape_inference",
-    "max_nodes": "most nodes that functions, loops and branches expand to",
+    "check_shapes": "compare inferred shapes with onnx.shape_inference",
+    "max_nodes": "maximum number of nodes to which functions, loops and branches expand",
     "keep_qdq": "count QuantizeLinear and DequantizeLinear nodes one by one, not as parts of quantized operators",
 }
 
 TRACE_OPTIONS = {
-    "et": "the execution trace that was recorded with a trace of the profiler",
-    "graphs": "the trace in which the CUDA or HIP graphs were captured that the trace replays",
-    "profiler_step": "number of the step of the profiler that is counted",
+    "et": "the execution trace recorded together with a profiler trace",
+    "graphs": "the trace of the capture of CUDA or HIP graphs, if the trace only replays them",
+    "profiler_step": "number of the profiler step to count",
 }
 
 PYTORCH_OPTIONS = (
@@ -142,7 +142,7 @@ _OF_OBSERVER = re.compile(rb'"nodes"\s*:\s*\[')
 _NODE = re.compile(rb'"(ctrl_deps|fw_parent|op_schema)"|\[pytorch\|profiler\|execution_trace')
 
 _EVENTS = re.compile(rb'\s*\[\s*\{(?![^{}]*"cat"\s*:\s*"(Session|Node)")[^{}]*"ph"\s*:')
-"""The beginning of a list of events, not of ONNX Runtime: there the first event is of its session."""
+"""The beginning of a list of events, but not of ONNX Runtime, whose first event belongs to its session."""
 
 
 _OF_DEVICE = re.compile(rb"SQLite format 3\0|[^\n]*\bKernel_Name\b[^\n]*\bStart_Timestamp\b")
@@ -155,12 +155,12 @@ _OF_PROTOBUF = re.compile(
     rb"|(\x08[\x80-\xff]{0,9}[\0-\x7f])?\x12[\x01-\x7f](/|Task |#))",
     re.DOTALL,
 )
-"""The beginning of a protobuf: of Perfetto, a packet whose first field has a number above 5; or of the profilers of JAX
-and TensorFlow, a plane with its name."""
+"""The beginning of a protobuf. Perfetto: a packet with a first field above number 5. Profilers of JAX and TensorFlow: a
+plane with its name."""
 
 
 _AS_TEXT = re.compile(rb"\n.{0,24}\xef\xbf\xbd.{0,24}/(device|host):", re.DOTALL)
-"""The beginning of a plane in a file that was saved as text, in which U+FFFD replaces bytes."""
+"""The beginning of a plane in a file that was wrongly saved as text, with U+FFFD instead of some bytes."""
 
 
 def is_trace(head: bytes) -> bool:

@@ -1,8 +1,8 @@
-"""Models in ``.keras`` files of Keras 3: built from the configuration in the file, without its weights.
+"""Models in ``.keras`` files of Keras 3, built from the configuration in the file, without weights.
 
 Keras builds the model, in its safe mode, on the backend of PyTorch or JAX, and the frontend of that backend counts it.
-The configuration is checked first: Keras would look up any name in it among its functions, some of which open files.
-The weights are not read, and variables get no memory.
+The configuration is checked before: Keras would look up any name in it among its functions, and some of them open
+files. The weights are not read, and variables get no memory.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 CONFIGURATION = "config.json"
 
 MAX_BYTES = 2**25
-"""The maximum size of the configuration of a model."""
+"""The maximum bytes of the configuration of a model."""
 
 MAX_OBJECTS = 20_000
-"""The maximum number of layers, initializers and other objects in a configuration; each takes Keras up to 1 ms."""
+"""The maximum number of objects (layers, initializers) in a configuration; Keras needs up to 1 ms for each."""
 
 MAX_DEPTH = 100
-"""How many dicts and lists of a configuration may be inside each other."""
+"""The maximum nesting of dicts and lists in a configuration."""
 
 MAX_STEPS = 4096
-"""The maximum steps of a recurrent layer that a file states, on PyTorch: each takes a millisecond."""
+"""The maximum steps of a recurrent layer by the declared inputs, on PyTorch, where each step takes 1 ms."""
 
 BACKENDS = {"torch": "pytorch", "jax": "jax"}
 """The frontends that count models of Keras, by backend."""
@@ -70,21 +70,21 @@ def estimate(
     Args:
         recorder: receives the calls.
         model: the path of a ``.keras`` file.
-        inputs: as for the model itself; default: those in the file, with a batch of 1.
-        backward: as for the model on its backend, like all other options.
-        dtype: of inputs given as shapes.
-        regroup: which decomposed operators are counted as one.
-        explain_regroup: of which of them the reasons are noted (JAX).
-        memory: whether memory is recorded (PyTorch).
-        optimizer: counts a step of this optimizer (PyTorch).
-        step: which step of the optimizer.
+        inputs: as for the model itself; default: the inputs declared in the file, with a batch of 1.
+        backward: this and all other options are those of the model on its backend.
+        dtype: the dtype of inputs given as shapes.
+        regroup: patterns of decomposed operators to count as one.
+        explain_regroup: patterns for which to note why they do not match (JAX).
+        memory: whether to record memory (PyTorch).
+        optimizer: the optimizer of which to count a step (PyTorch).
+        step: the step of the optimizer.
         loss: returns the loss from the outputs (PyTorch).
-        trips: how often loops run that depend on data (JAX).
+        trips: iterations of each loop with a data-dependent trip count (JAX).
 
     Raises:
         FileError: if the file cannot be read.
-        CostError: if it has no model that Keras builds of its own classes alone.
-        MissingInputsError: if it leaves sizes of its inputs open, and none are given.
+        CostError: if it has no model, or a model with other classes than those of Keras.
+        MissingInputsError: if it leaves input sizes open, and ``inputs`` is not given.
     """
     options = {"backward": backward, "dtype": dtype, "regroup": regroup, "explain_regroup": explain_regroup}
     options |= {"memory": memory, "optimizer": optimizer, "step": step, "loss": loss, "trips": trips}
@@ -152,7 +152,7 @@ def read(path: str) -> dict[str, Any]:
 
     Raises:
         FileError: if the file cannot be read.
-        CostError: if it has none, or a larger one than is read.
+        CostError: if it has no configuration, or a too large one.
     """
     if not is_file(path):
         raise FileError(f"{path} cannot be read: it is not a file")
@@ -177,10 +177,10 @@ def read(path: str) -> dict[str, Any]:
 
 
 def import_keras(path: str) -> ModuleType:
-    """Import Keras, on the backend that the user chose, or on an installed one.
+    """Import Keras with the backend that the user chose, or else with an installed backend.
 
     Raises:
-        CostError: if it is not installed, or its backend is another one.
+        CostError: if Keras is not installed, or has an unsupported backend.
     """
     chosen = "keras" in sys.modules or "KERAS_BACKEND" in os.environ
     backend = next((name for name in BACKENDS if find_spec(name) is not None), None)
@@ -189,7 +189,7 @@ def import_keras(path: str) -> ModuleType:
     if "keras" not in sys.modules and (wanted := os.environ.get("KERAS_BACKEND", backend)) not in BACKENDS:
         raise CostError(_other_backend(path, str(wanted)))
     try:
-        if not chosen and backend is not None:  # its own default is TensorFlow
+        if not chosen and backend is not None:  # the default of Keras is TensorFlow
             os.environ["KERAS_BACKEND"] = backend
         import keras
     except ImportError as error:
@@ -217,14 +217,14 @@ PUBLIC = (
     *("keras", "keras.layers", "keras.models", "keras.ops", "keras.random", "keras.activations", "keras.initializers"),
     *("keras.regularizers", "keras.constraints", "keras.dtype_policies", "keras.quantizers"),
 )
-"""The modules of which a configuration may name classes."""
+"""The public modules with classes that a configuration may name."""
 
 INSIDE = (
     *("keras.src.layers.", "keras.src.models.", "keras.src.ops.", "keras.src.random.", "keras.src.initializers."),
     *("keras.src.regularizers.", "keras.src.constraints.", "keras.src.dtype_policies.", "keras.src.quantizers."),
     "keras.src.applications.",  # layers of ConvNeXt and others
 )
-"""Where these classes are defined."""
+"""The modules that define these classes."""
 
 OPENS_FILES = re.compile(r"keras\.src\.layers\.preprocessing\.(\w*lookup|text_vectorization|feature_space)")
 """Layers that read a vocabulary by its path."""
@@ -241,14 +241,14 @@ HOW_TO_LOAD = "Load the file in Python with keras.saving.load_model, if you trus
 
 
 def check(path: str, configuration: Mapping[str, Any], keras: ModuleType) -> None:
-    """Check that a configuration names nothing but layers of Keras and what they are made of.
+    """Check that a configuration only names layers of Keras and their parts.
 
     Raises:
-        CostError: otherwise; the message has the layer and its class.
+        CostError: if it names anything else; the message has the layer and its class.
     """
     n_objects = 0
     for found in _dicts(path, configuration):
-        found.pop("compile_config", None)  # an optimizer and a loss, which are not counted
+        found.pop("compile_config", None)  # optimizer and loss are not counted
         if "class_name" not in found:
             continue
         n_objects += 1
@@ -284,7 +284,7 @@ def _check_object(path: str, found: Mapping[str, Any], keras: ModuleType) -> Non
             raise CostError(f"{label} has the unknown dtype {str(inner['dtype'])!r:.80}")
         return
     if keras.saving.get_registered_object(inner if kind == "function" else registered) is not None:
-        return  # code of the user, who ran it
+        return  # registered by code that the user ran
     if kind == "function":
         known = [keras.activations] if module == "builtins" else [_public(keras, module)]
         if module not in FUNCTION_MODULES or not any(hasattr(each, str(inner)) for each in known):
@@ -306,7 +306,7 @@ def _class(keras: ModuleType, module: str | None, name: str) -> Any:
         return next((each for part in PUBLIC if (each := getattr(_public(keras, part), name, None))), None)
     if module in PUBLIC:
         return getattr(_public(keras, module), name, None)
-    # What is not imported yet would be imported by Keras.
+    # Keras would import a module that is not imported yet.
     return vars(sys.modules[module]).get(name) if module.startswith(INSIDE) and module in sys.modules else None
 
 
@@ -321,7 +321,7 @@ def _public(keras: ModuleType, module: str | None) -> Any:
 
 
 def build(path: str, configuration: dict[str, Any], keras: ModuleType) -> Any:
-    """Return the model of a configuration; its variables have shapes and no values.
+    """Return the model of a configuration; its variables have shapes, but no values.
 
     Raises:
         CostError: if the configuration names code, or Keras cannot build it.
@@ -340,7 +340,7 @@ def build(path: str, configuration: dict[str, Any], keras: ModuleType) -> Any:
 
 
 def _cause(error: BaseException) -> BaseException:
-    # Errors of the standard library may have been handled when the first of these was raised.
+    # Stop before errors of the standard library, which may have been handled.
     while (before := error.__cause__ or error.__context__) is not None and before.__traceback__ is not None:
         *_, (frame, _) = walk_tb(before.__traceback__)
         if frame.f_globals.get("__name__", "").partition(".")[0] in sys.stdlib_module_names:
@@ -356,7 +356,7 @@ def _reason(error: BaseException) -> str:
 
 @contextmanager
 def _without_values(keras: ModuleType) -> Iterator[None]:
-    """Let variables get no values, of which Keras keeps none for later, and let PyTorch infer shapes without memory."""
+    """Create variables without values, now or later, and let PyTorch infer shapes on the meta device."""
     from keras.src.backend.common import global_state
 
     state = {name: global_state.get_global_attribute(name) for name in ("uninitialized_variables", "object_name_uids")}
@@ -364,7 +364,7 @@ def _without_values(keras: ModuleType) -> Iterator[None]:
     device = getattr(core, "DEFAULT_DEVICE", None)
     for name in state:
         global_state.set_global_attribute(name, None)
-    if core is not None:  # where the meta device fails, Keras computes with real tensors
+    if core is not None:  # if the meta device fails, Keras uses real tensors
         core.DEFAULT_DEVICE = "meta"
     try:
         with keras.StatelessScope(initialize_variables=False):

@@ -71,7 +71,7 @@ class Result(ABC):
             ost: the stream to write to; default: standard output at the time of the call.
             mode: ``table``, ``color`` or a mode of a plug-in, for text; ``md``, ``latex``, ``csv``, ``json``, ``html``.
             unit: the prefix of amounts, ``auto`` or ``autoaligned``, as for :meth:`costcore.Report.show_report`.
-            n_digits: digits after the decimal point; default: as many as ``print`` shows.
+            n_digits: digits after the decimal point; default: as in ``print``.
 
         Raises:
             TypeError, ValueError: if an argument is invalid.
@@ -389,7 +389,7 @@ class Table(ReportTable, Result):
             mode: ``csv``, ``md``, ``table``, ``color``, ``json``, ``html``, or a mode of a plug-in.
             unit: the prefix of amounts, or ``autoaligned``; None for exact numbers; ``auto`` for the prefix of
                 ``print``.
-            n_digits: digits after the decimal point; default: as many as ``print`` shows.
+            n_digits: digits after the decimal point; default: as in ``print``.
 
         Raises:
             TypeError, ValueError: if an argument is invalid.

@@ -36,7 +36,7 @@ class Inferred:
     """Result of a shape rule.
 
     Attributes:
-        outputs: the outputs, as many as the operator can have.
+        outputs: all outputs that the operator can have.
         facts: further data for rows, of a class in the module of the rule; None if there is none.
         stored: tensors stored in the node, such as that of ``Constant``.
     """

@@ -30,7 +30,7 @@ OPERANDS: Mapping[str, str] = {
     "v": "elements of the values",
     "mask": "elements of the attention mask",
 }
-"""Operands by name; each stands for its number of elements, 0 if the call has none."""
+"""Operands by name. The value is the number of elements; 0 if the call lacks the operand."""
 
 AMOUNTS: Mapping[str, str] = {
     "macs": "multiply-adds of matrix products, as costcore counts them",

@@ -69,7 +69,7 @@ class Dependence:
     Attributes:
         path: the local dependence; None if there is none, or if it is unknown.
         global_by: the first call that depends on the whole axis; empty if there is none.
-        unknown: the call from which on the dependence is unknown, and why; empty if it is known.
+        unknown: the first call after which the dependence is unknown, and why; empty if it is known.
         misaligned: the first call that joins operands of different strides, so the field grows with the position.
         bounded: the first call after which the path is only an upper bound.
         wrapped: the first call with positions that wrap around, which the path does not include.

@@ -73,7 +73,7 @@ class ReceptiveField:
         lengths: the sizes of the input along these axes.
         maps: for each axis, the map from positions to intervals of the input; None if there is none.
         global_by: for each axis, the first call that depends on the whole axis; empty if there is none. Then
-            :attr:`size` only covers parallel paths, such as the convolutions beside a gate.
+            :attr:`size` only covers parallel paths, such as the convolutions parallel to a gate.
         unknown_by: the call from which on the field is unknown, and why; empty if it is known.
         misaligned_by: the call that joins branches of different strides, so the field grows with the position.
         bounded_by: the call from which on size and region are upper bounds, such as a resize with aligned corners.

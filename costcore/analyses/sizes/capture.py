@@ -186,7 +186,7 @@ def _amounts(record: CallCost) -> tuple[Any, ...]:
 
 
 DOUBLINGS = 3
-"""How often the first sizes are doubled if the network fails."""
+"""The maximum number of doublings of the first sizes if the network fails."""
 
 STEPS = (2, 3, 4, 7, 8, 14, 16, 32, 64, 128, 224, 256)
 """Multiples of sizes to try for advice in an error."""

@@ -232,7 +232,7 @@ class Fit:
         return corners
 
     def _levels(self, axis: AxisFit) -> list[int]:
-        # As many sizes, besides that of the base, as the longest form has terms.
+        # The number of sizes, without the base, is the number of terms of the longest form.
         longest = max(map(len, axis.forms.values()), default=0)
         terms = {term for form in axis.forms.values() for term in form}
         ends = axis.sizes[0], max(axis.sizes)

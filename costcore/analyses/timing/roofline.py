@@ -55,7 +55,7 @@ STEPS = 40
 """Grid cells per decade; dots in one cell are drawn as one."""
 
 MOST_COUNTS = 12
-"""The maximum number of dots with a count beside them."""
+"""The maximum number of dots with a count label."""
 
 RIGHT_OF_RIDGE = 25.0
 """The minimum factor by which the axis extends beyond the ridge, where memory and an engine limit equally."""
@@ -233,7 +233,7 @@ def picture(times: Times) -> str:
 
 
 class Spot(NamedTuple):
-    """Dots at one place, such as those of equal layers, the longest last."""
+    """Dots at one position, such as dots of equal layers, longest last."""
 
     dots: list[Dot]
 

@@ -1,6 +1,6 @@
 """Rows of element-wise functions, softmax, dropout and data movement, with indexing, embeddings and communication.
 
-The rows of their gradients are beside them.
+The rows of their gradients are included.
 """
 
 from __future__ import annotations

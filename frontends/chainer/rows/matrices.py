@@ -1,6 +1,6 @@
-"""Rows of products, linear algebra, convolutions, other windows and recurrence, and of their gradients.
+"""Rows of products, linear algebra, convolutions, pooling, resizing and recurrence, and of their gradients.
 
-Other windows are those of pooling, resizing, spatial transformers and Fourier transforms.
+Spatial transformers and Fourier transforms are included.
 """
 
 from __future__ import annotations
@@ -315,7 +315,7 @@ LINEAR = constant("linear")
 
 
 def resize_mode(args: Arguments) -> str:
-    """Return how ``F.resize_images`` interpolates, by the name that holds for any rank."""
+    """Return the interpolation mode of ``F.resize_images``, by its name for any rank."""
     return "linear" if args["function"].mode == "bilinear" else "nearest"
 
 
@@ -325,7 +325,7 @@ def aligns_corners(args: Arguments) -> bool | None:
 
 
 def coordinates(args: Arguments) -> str | None:
-    """Return where samples are taken: of the mode nearest, at the first corner of elements."""
+    """Return the coordinate mode: nearest interpolation samples at the first corner of elements."""
     return "asymmetric" if resize_mode(args) == "nearest" else None
 
 

@@ -23,7 +23,7 @@ LONGEST_GRAM = 1024
 
 
 def tokens(node: Node) -> Sequence[Value]:
-    """Infer the tokens of each string, as many as the longest has."""
+    """Infer the tokens of each string, padded to the maximum number."""
     x = node.value("X")
     if len(x.known_shape) not in (1, 2):
         raise node.error(f"needs strings of 1 or 2 dimensions (got the shape {x.known_shape})")

@@ -219,7 +219,7 @@ def flatten(node: Node) -> Sequence[Value]:
 
 
 def squeeze(node: Node) -> Sequence[Value]:
-    """Infer the input without the given axes, or without all axes of size 1 if none are given."""
+    """Infer the input without some axes; by default, without all axes of size 1."""
     x = node.value("data")
     axes = node.axes(len(x.known_shape), "axes")
     if not axes:
@@ -458,7 +458,7 @@ def col2im(node: Node) -> Sequence[Value]:
 
 
 def convert(node: Node) -> Sequence[Value]:
-    """Infer the input in another dtype, that of an attribute or of the second input."""
+    """Infer the input in another dtype, from an attribute or from the second input."""
     x, target = node.value("input"), node.args.get("to")
     if target is None:
         dtype = node.value("target_type").dtype

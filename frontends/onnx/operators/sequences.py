@@ -124,7 +124,7 @@ def _activation_functions(a: Arguments) -> tuple[str, ...]:
 
 
 def has_known_functions(a: Arguments) -> bool:
-    """Return whether all activation functions are known, and as many as the directions need."""
+    """Return whether all activation functions are known, and their number fits the directions."""
     names, directions = _activation_functions(a), 2 if a.get("direction") == "bidirectional" else 1
     return "" not in names and len(names) in (count := len(DEFAULT_FUNCTIONS[node_of(a).op]), count * directions)
 
@@ -490,7 +490,7 @@ def string_concat(node: Node) -> Sequence[Value]:
 
 
 def string_split(node: Node) -> Sequence[Value]:
-    """Infer the parts of each string, as many as the longest has, and their number."""
+    """Infer the parts of each string, padded to the maximum, and their number."""
     x = node.value("X")
     return [node.result((*x.known_shape, 0 if x.size == 0 else None), "string"), node.result(x.known_shape, "int64")]
 
@@ -549,7 +549,7 @@ def map_categories(node: Node) -> Sequence[Value]:
 
 
 def from_map(node: Node) -> Sequence[Value]:
-    """Infer a row from a map; its length is that of the vocabulary, the given size, or that of the map."""
+    """Infer a row from a map; its length is the size of the vocabulary, the given size, or the size of the map."""
     x = node.value("X")
     if not isinstance(x, Container):
         raise node.error("needs a map as its input")

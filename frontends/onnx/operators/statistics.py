@@ -117,7 +117,7 @@ FOLDS: Mapping[str, Callable[..., Any]] = {
 
 
 def reduced_axes(node: Node) -> tuple[int, ...]:
-    """Return the axes of a reduction: all if none is given, unless ``noop_with_empty_axes``."""
+    """Return the axes of a reduction; by default all axes, or no axis with ``noop_with_empty_axes``."""
     rank = len(node.value("data").known_shape)
     axes = node.axes(rank, "axes")
     if axes:

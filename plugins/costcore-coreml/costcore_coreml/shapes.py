@@ -398,7 +398,7 @@ def _tiled(a: Arguments) -> Shape | None:
     reps = values(a, "reps")
     if reps is None:
         return None
-    # the converter divides the sizes of ``expand`` by those of ``x``: -1 / size for an axis that stays
+    # reps are sizes of ``expand`` divided by sizes of ``x``, and -1 / size for an unchanged axis
     known = (1 if not is_symbolic(n) and n < 0 else n for n in reps)
     return tuple(n * size for n, size in zip(known, a["x"].shape, strict=False))
 

@@ -95,7 +95,7 @@ class Walker:
         return found if len(found) != 1 else found[0]
 
     def _unpacked(self, operation: Operation, arguments: Mapping[str, Any]) -> list[GraphValue]:
-        """Return a decompressed weight as a compressed value, with the codes of the main operand; others are beside it.
+        """Return a decompressed weight as a compressed value; ``beside`` has all operands but the one with the codes.
 
         Raises:
             CostError: if an operand or a shape is missing.
@@ -203,7 +203,7 @@ class Walker:
         return made
 
     def _value(self, name: str, kind: TypeInfo | None, found: Found | None, dtype: str = "float32") -> GraphValue:
-        """Return a value. Open sizes are those of ``found``; unknown sizes become symbols.
+        """Return a value. Open sizes come from ``found``; unknown sizes become symbols.
 
         Raises:
             CostError: if a size is not a number, negative or too large.
@@ -232,7 +232,7 @@ MAIN = ("indices_nonzero_data", "quantized_data", "data", "indices", "mask", "no
 """Operands that may hold the stored codes of a weight, in order of preference."""
 
 PARTS = ("scale", "zero_point", "offset", "lut", "nonzero_data")
-"""Operands stored beside the codes, such as scales."""
+"""Further operands of decompression, such as scales."""
 
 
 def _bits(kind: str, main: GraphValue, lut: Any) -> str:

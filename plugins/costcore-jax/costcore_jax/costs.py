@@ -44,10 +44,11 @@ def calc_select_and_gather_add(layer: Layer) -> Cost:
 
 @pattern("product")
 def calc_input_dilated_conv(layer: Layer) -> Cost:
-    """Convolution of an input with holes, such as the gradient of the kernel of a transposed convolution.
+    """Convolution of a dilated input, such as the gradient of the kernel of a transposed convolution.
 
-    Every input element is multiplied once for each of the outputs of its group that it reaches, along each axis as many
-    as the kernel or the output has elements, whichever are fewer (``reached``). Holes are not multiplied.
+    Every input element is multiplied once for each output of its group that it reaches. Along each axis, these are
+    ``reached`` outputs: the size of the kernel or of the output, whichever is smaller. Zeros in between are not
+    multiplied.
     """
     features = layer["w"].shape[0] // layer.attrs["groups"]
     macs = layer["x"].size * features * prod(layer.attrs["reached"])

@@ -788,10 +788,10 @@ ROWS: tuple[Row, ...] = (
 CUDNN = tuple(f"{kind}{wrapper}" for kind in ("fwd", "bwd", "fp8_fwd", "fp8_bwd") for wrapper in ("", "_wrapper"))
 
 UNKNOWN: Mapping[str, str] = {
-    **dict.fromkeys(("pure_callback", "io_callback", "ffi_call", "call_exported"), "code that JAX does not see"),
-    **dict.fromkeys(("cudnn_fusion", "pallas_call", "tpu_custom_call", "triton_call"), "a kernel of its own"),
-    **dict.fromkeys(("scaled_matmul", "scaled_matmul_wrapper"), "a kernel of its own"),
-    **dict.fromkeys((f"dot_product_attention_{part}" for part in CUDNN), "a kernel of its own"),
+    **dict.fromkeys(("pure_callback", "io_callback", "ffi_call", "call_exported"), "code outside of JAX"),
+    **dict.fromkeys(("cudnn_fusion", "pallas_call", "tpu_custom_call", "triton_call"), "an opaque kernel"),
+    **dict.fromkeys(("scaled_matmul", "scaled_matmul_wrapper"), "an opaque kernel"),
+    **dict.fromkeys((f"dot_product_attention_{part}" for part in CUDNN), "an opaque kernel"),
     **dict.fromkeys(("call_hi_primitive", "call_hi_primitive_linearized"), "a primitive of a library"),
     "custom_lin": "exists inside of derivatives only",
     **dict.fromkeys(("hessenberg", "schur", "tridiagonal"), "a decomposition without a formula"),

@@ -28,7 +28,7 @@ from .values import Names, Owner, Program, Value, dim_of, number_of, value_of
 
 
 OWN = ("contextlib", "costcore", "costcore_jax")
-"""This package, and the standard library: its folder is that of ``contextlib``."""
+"""This package, and the standard library, which is found by the folder of ``contextlib``."""
 
 LIBRARIES = (*OWN, "equinox", "flax", "haiku", "jax", "jaxlib", "keras")
 """Libraries whose source lines are not the user's."""

@@ -128,7 +128,7 @@ class Walker:
     def _made(
         self, layer: LayerInfo, found: Sequence[GraphValue | None], given: Shape | None = None
     ) -> list[GraphValue]:
-        """Return the results of a layer: sizes are those of the file, open ones are inferred from the operands."""
+        """Return the results of a layer, with sizes from the file; open sizes are inferred from the operands."""
         default = found[0].dtype if found and found[0] is not None else "float32"
         if self._sizes is None:
             return [GraphValue(port.shape, port.dtype or default, layer.name) for port in layer.outputs]
@@ -187,7 +187,7 @@ class Walker:
         return sizes
 
     def _state(self, layer: LayerInfo, found: Sequence[GraphValue | None]) -> Shape | None:
-        """Return the shape of a state: open sizes are those of its initial value; an empty axis gets size ``past``."""
+        """Return the shape of a state. Open sizes come from its initial value; an empty axis gets size ``past``."""
         parts = [part.strip() for part in layer.data.get("variable_shape", "").split(",") if part.strip()]
         first = found[0] if found else None
         if not parts and first is not None:
@@ -432,7 +432,7 @@ def _check_range(layer: LayerInfo, shape: Shape) -> None:
 
 
 def axes_decide_nothing(x: GraphValue, axes: GraphValue) -> bool:
-    """Return whether the cost is certain: axes are known or all axes, or all axes have the same size."""
+    """Return whether unknown axes do not affect the cost: they are known, are all axes, or all have one size."""
     return axes.data is not None or axes.size == x.ndim or len(set(x.shape)) == 1
 
 

@@ -1,4 +1,4 @@
-"""The recommended backend of ptflops, aten."""
+"""The backend aten of ptflops, which ptflops recommends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ADAPTER", "profile"]
 
 
 def profile(built: Any, backend: str, pattern: str) -> tuple[tuple[int, int], tuple[str, ...]]:
-    """Return multiply-accumulates, parameters, and what the tool warns of, by a pattern of its messages."""
+    """Return the multiply-accumulates, the parameters, and the names in warnings that a pattern finds."""
     from ptflops import get_model_complexity_info
 
     from ..frameworks.pytorch import Fn
@@ -29,7 +29,7 @@ def profile(built: Any, backend: str, pattern: str) -> tuple[tuple[int, int], tu
         "verbose": True,
         "input_constructor": lambda _: named,
     }
-    with quoted(pattern) as missing:  # the stream must be passed, as the tool binds that of its import
+    with quoted(pattern) as missing:  # the default stream is bound at import, before it is captured
         macs, params = get_model_complexity_info(whole, (1,), backend=backend, ost=sys.stdout, **options)
     if macs is None:
         raise RuntimeError("ptflops reports that it could not count the model")

@@ -1,4 +1,4 @@
-"""The backend of ptflops that its signature has by default, pytorch."""
+"""The backend pytorch of ptflops, its default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The profiler of TensorFlow, of the graph of a function."""
+"""The TensorFlow profiler, applied to the graph of a function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cost analysis of XLA, of a compiled JAX function."""
+"""The cost analysis of XLA, applied to a compiled JAX function."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Public architectures: tables of their layers, from which the derivation and the loops follow.
+"""Public architectures, as lists of layers that give both the derivation and the loops.
 
-The loops run on the same layers with fewer channels and smaller images: a table is a function of the sizes.
+Each list is a function of the sizes. The loops run on the same layers with fewer channels and smaller images.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["PROBES"]
 
 
 class Layer(NamedTuple):
-    """A term of the derivation, the loops that count the same, and how many channels and places the output has."""
+    """A term of the derivation, loops with the same count, and the channels and positions of the output."""
 
     term: str
     loops: Callable[[], Iterable[Any]]
@@ -26,7 +26,7 @@ class Layer(NamedTuple):
 
     @property
     def outputs(self) -> int:
-        """The elements of the output."""
+        """The number of output elements."""
         return self.channels * self.places
 
 
@@ -146,11 +146,11 @@ def llama(steps: int, size: int, heads: int, groups: int, inner: int) -> Iterato
 
 
 def _with_biases(layers: Iterable[Layer], pools: dict[int, int]) -> dict[str, int]:
-    """Return what else runs if every layer has a bias, and a ReLU but the last.
+    """Return the extras if every layer has a bias, and every layer but the last a ReLU.
 
     Args:
         layers: the layers.
-        pools: the outputs of the max pool after a layer, by the layer, for windows whose side less one is the factor.
+        pools: for each layer with a max pool behind it, the outputs of the pool times (side of the window - 1).
     """
     found = list(layers)
     outputs = [layer.outputs for layer in found]
@@ -163,7 +163,7 @@ def _with_biases(layers: Iterable[Layer], pools: dict[int, int]) -> dict[str, in
 
 
 def _with_norms(layers: Iterable[Layer]) -> dict[str, int]:
-    """Return what else runs if every layer but the last, a Linear on a global pool, is a convolution with a norm."""
+    """Return the extras of convolutions that each have a norm, followed by a global pool and a Linear."""
     *convs, last = layers
     return {
         "bias": last.outputs,
@@ -174,7 +174,7 @@ def _with_norms(layers: Iterable[Layer]) -> dict[str, int]:
 
 
 def _resnet(layers: list[Layer], blocks: tuple[int, ...], bottleneck: bool) -> dict[str, int]:
-    """Return what else runs in a ResNet: ReLU modules inside blocks, functions after their sums, and two pools."""
+    """Return the extras of a ResNet: ReLU modules inside blocks, functions after their sums, and two pools."""
     stem, *body, _ = layers
     inside = outside = 0
     for stage, count in enumerate(blocks):
@@ -195,7 +195,7 @@ def _resnet(layers: list[Layer], blocks: tuple[int, ...], bottleneck: bool) -> d
 
 
 def _mobilenet(layers: list[Layer]) -> dict[str, int]:
-    """Return what else runs in a MobileNetV2: a ReLU6 after every convolution but the projections, and a pool."""
+    """Return the extras of MobileNetV2: a pool, and a ReLU6 after every convolution except the projections."""
     *convs, last, _ = layers
     activated, rest = last.outputs + convs[0].outputs, convs[1:]
     for expand, _outputs, count, _stride in STAGES:
@@ -208,7 +208,7 @@ def _mobilenet(layers: list[Layer]) -> dict[str, int]:
 
 
 def _unet(layers: list[Layer]) -> dict[str, int]:
-    """Return what else runs in a U-Net: a ReLU after every convolution of a pair, and a pool between two pairs."""
+    """Return the extras of a U-Net: a ReLU after every convolution of a pair, and a pool between two pairs."""
     pairs = [*layers[:10], *(layer for i in range(10, 22, 3) for layer in layers[i + 1 : i + 3])]
     pooled = sum(layers[i].outputs for i in (1, 3, 5, 7))
     relu = sum(layer.outputs for layer in pairs)

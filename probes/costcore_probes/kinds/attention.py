@@ -15,7 +15,7 @@ LAYER = frozenset({"attention"})
 
 
 def _layer(batch: int, queries: int, keys: int, size: int, heads: int) -> Iterator[Triple]:
-    """Yield the multiply-accumulates of multi-head attention: four linear layers around the two products."""
+    """Yield the multiply-accumulates of multi-head attention: four linear layers and the two products of attention."""
     yield from linear(batch * queries, size, size)
     yield from linear(batch * keys, size, size)
     yield from linear(batch * keys, size, size)
@@ -37,7 +37,7 @@ def _sdpa(b: Any, *shapes: tuple[int, ...], **options: Any) -> Any:
 
 
 def _written(b: Any, product: Any) -> Any:
-    """Return attention written out with this product of matrices."""
+    """Return attention written with softmax and the matrix product ``product``."""
     step = b.Fn(lambda self, q, k, v: product(b.F.softmax(product(q, k.transpose(-2, -1)), -1), v))
     return step, (b.x(2, 3, 4, 6), b.x(2, 3, 5, 6), b.x(2, 3, 5, 6))
 

@@ -1,4 +1,4 @@
-"""Transposed convolutions: every input adds its taps to the output, so input places count."""
+"""Transposed convolutions. Every input element is multiplied by the whole kernel, so MACs depend on the input size."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ __all__ = ["PROBES"]
 
 
 def field(*layers: tuple[int, ...]) -> Iterator[int]:
-    """Yield the rows of the input that one row of the output reads: layers are (kernel, stride, dilation)."""
+    """Yield the input rows that one output row depends on. Each layer is (kernel, stride, dilation)."""
     rows = {0}
     for kernel, stride, dilation in reversed(layers):
         rows = {row * stride + tap * dilation for row in rows for tap in range(kernel)}
@@ -20,12 +20,12 @@ def field(*layers: tuple[int, ...]) -> Iterator[int]:
 
 
 def _float32(*sizes: int) -> list[Any]:
-    """Return one item for each of the bytes of that many numbers of four bytes."""
+    """Return one item per byte of this many float32 numbers."""
     return [*each(4, sum(sizes))]
 
 
 def _bytes(name: str, network: str, read: str, written: str, reads: int, writes: int, layer: Any) -> list[Probe]:
-    """Return two probes of a layer: of the numbers that it reads and writes, in bytes."""
+    """Return two probes of a layer, of the bytes read and written. ``reads`` and ``writes`` count float32 numbers."""
     return [
         Probe(f"traffic.{name}_read", network, "bytes_read", read, lambda: _float32(reads), torch=layer),
         Probe(f"traffic.{name}_written", network, "bytes_written", written, lambda: _float32(writes), torch=layer),
@@ -33,7 +33,7 @@ def _bytes(name: str, network: str, read: str, written: str, reads: int, writes:
 
 
 def _convs(b: Any, *layers: tuple[int, int, int]) -> Any:
-    """Return convolutions of one channel, (kernel, stride, dilation) each, on 64 × 64."""
+    """Return convolutions of one channel on 64 × 64. Each layer is (kernel, stride, dilation)."""
     return b.nn.Sequential(*(b.nn.Conv2d(1, 1, k, s, 0, d, bias=False) for k, s, d in layers)), (b.x(1, 1, 64, 64),)
 
 

@@ -1,4 +1,4 @@
-"""Experts, complex, sparse and quantized products, and layers without any product of matrices."""
+"""Experts, complex, sparse and quantized products, and layers without matrix products."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ FUNCTIONAL = frozenset({"functional"})
 
 
 def _none(name: str, network: str, layer: Any, **extras: int) -> Probe:
-    """Return a probe of a layer that has no product of matrices: ``layer`` returns it and its inputs."""
+    """Return a probe of a layer without matrix products. ``layer`` returns the layer and its inputs."""
     return Probe(
         f"no_products.{name}", f"{network}: no product of matrices", "macs", "0", list, torch=layer, extras=extras
     )
 
 
 def _experts(b: Any, count: int, top: int, dense: bool) -> Any:
-    """Return a mixture of ``count`` experts, Linear(6, 5), of which each token takes ``top`` in turn, or all."""
+    """Return ``count`` experts, Linear(6, 5). Each token takes ``top`` of them in turn, or all if ``dense``."""
 
     def forward(self: Any, x: Any) -> Any:
         y = x.new_zeros(x.shape[0], 5)

@@ -1,4 +1,4 @@
-"""Recurrent layers and cells: the gates of a step have products with its input and with the state before."""
+"""Recurrent layers and cells. Each gate of a step multiplies the input of the step and the previous state."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ TAGS = frozenset({"recurrent"})
 
 
 def _first(b: Any, layer: Any, *shape: int) -> Any:
-    """Return a layer whose first output is the output, and an input."""
+    """Return a recurrent layer, of which only the first output is returned, and an input."""
     return b.Fn(lambda self, x: self.layer(x)[0], layer=layer), (b.x(*shape),)
 
 
 def _packed(b: Any, layer: Any) -> Any:
-    """Return a layer on three sequences of 5, 3 and 2 steps of 4, packed."""
+    """Return a layer and packed sequences of 5, 3 and 2 steps with 4 features."""
 
     def forward(self: Any, x: Any) -> Any:
         packed = b.nn.utils.rnn.pack_padded_sequence(x, [5, 3, 2], batch_first=True)

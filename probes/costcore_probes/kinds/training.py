@@ -1,4 +1,4 @@
-"""The backward pass, and the optimizer: which products run depends on what needs a gradient."""
+"""Backward passes and optimizer steps. Only products whose gradients are needed run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _chain(b: Any) -> Any:
 
 
 def _step(b: Any, make: Any, network: Any) -> Any:
-    """Return a function that makes one step of an optimizer whose gradients are there."""
+    """Return a function that makes one optimizer step. The gradients are already set."""
     for parameter in network.parameters():
         parameter.grad = b.torch.ones_like(parameter)
     optimizer = make(network.parameters())
@@ -43,12 +43,12 @@ def _step(b: Any, make: Any, network: Any) -> Any:
 
 
 def _written(b: Any) -> Any:
-    """Return attention written out."""
+    """Return attention written with matrix products and softmax."""
     return b.Fn(lambda self, q, k, v: b.F.softmax(q @ k.transpose(-2, -1), -1) @ v)
 
 
 def _twice(triples: Iterator[Triple]) -> list[Triple]:
-    """Return the products of a layer's two gradients: as many as forward, each."""
+    """Return the products of the two gradients of a layer; each has as many as the forward pass."""
     return [*triples] * 2
 
 

@@ -1,4 +1,4 @@
-"""Functions and modules of libraries on JAX as programs; a module of this package for each library.
+"""Adapters that turn functions and models of JAX libraries into programs. Each library has a module.
 
 A function may take models as arguments, as training steps do, or close over them. These models are its variables.
 """
@@ -29,7 +29,7 @@ from ..values import MARK, Owner, Program
 
 
 Adapter = Callable[[Any, list[Any], dict[str, Any], tuple[int, ...]], Program]
-"""A function of a model, its arguments by position and by name, and the positions of learned arguments."""
+"""A function ``adapt(model, args, kwargs, params)``; ``params`` are positions of learned arguments."""
 
 LIBRARIES: Mapping[str, str] = {
     "flax.linen": "linen",
@@ -38,22 +38,22 @@ LIBRARIES: Mapping[str, str] = {
     "equinox": "equinox",
     "keras": "keras",
 }
-"""The module of this package that adapts models of a library."""
+"""The adapter module of each library."""
 
 OBJECTS = ("flax.nnx", "equinox")
-"""Libraries whose models are objects with arrays in them, which functions take as arguments or close over."""
+"""Libraries whose models are objects with arrays: functions take them as arguments or close over them."""
 
 FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, partial, jax.custom_jvp, jax.custom_vjp, jnp.ufunc)
 
 DEEPEST = 8
-"""The most functions and objects inside each other that are searched for models."""
+"""The maximum depth of nested functions and objects searched for models."""
 
 MOST_ITEMS = 1000
-"""The most items of a list or dict that is searched for models."""
+"""The maximum length of a list or dict searched for models."""
 
 
 def adapter_of(model: object) -> Adapter | None:
-    """Return the adapter of a model, None if it is neither a function nor a module of a library on JAX."""
+    """Return the adapter of a model; None if it is neither a function nor a module of a JAX library."""
     for library in _imported(LIBRARIES):
         if library.accepts(model):
             found: Adapter = library.adapt
@@ -68,7 +68,7 @@ def _imported(libraries: Iterable[str]) -> Iterator[Any]:
 
 
 def is_jitted(model: object) -> bool:
-    """Return whether a model is a function that ``jit`` returned, of JAX or of a library."""
+    """Return whether a model is a jitted function, of JAX or of a library."""
     return callable(model) and hasattr(model, "lower") and hasattr(model, "__wrapped__")
 
 
@@ -76,12 +76,12 @@ def is_jitted(model: object) -> bool:
 
 
 def of_function(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
-    """Return a function as a program.
+    """Return the program of a function.
 
-    Its variables are the models among its arguments or, if there are none, in its closure; of Flax also the ``params``
-    of a train state. Arguments at positions ``params`` are variables in place of these models.
+    Its variables are the models among its arguments, else Flax train states, else the models in its closure. If
+    ``params`` gives positions, its variables are these arguments and NNX models.
 
-    Arguments that became variables stay in ``args`` and ``kwargs`` as None.
+    In ``args``, variables are replaced by None; in ``kwargs``, they are removed.
     """
     if (args or kwargs) and _takes_nothing(model):
         raise CostError(f"{name_of(model)} takes no arguments. If it makes a model, call it and pass the model")
@@ -98,7 +98,7 @@ def of_function(model: Any, args: list[Any], kwargs: dict[str, Any], params: tup
 
 
 def name_of(function: Any) -> str:
-    """Return the name of a function, or of the class of an object that can be called."""
+    """Return the name of a function, or the class name of a callable object."""
     return getattr(function, "__name__", type(function).__name__)
 
 
@@ -141,10 +141,10 @@ def _completed(given: Sequence[Any], missing: Mapping[int, Any]) -> list[Any]:
 
 
 def _check_arrays(name: str, made: Any) -> None:
-    """Check that a function computed something, and did not make a model.
+    """Check that a function returned arrays.
 
     Raises:
-        CostError: if it made a model.
+        CostError: if it returned a model.
     """
     for leaf in jax.tree.leaves(made):
         if callable(leaf) and not hasattr(leaf, "shape"):
@@ -157,7 +157,7 @@ def _is_train_state(value: Any) -> bool:
 
 
 def _owner_in_state(path: Sequence[Any]) -> Owner:
-    """Return the owner of a variable in a train state of Flax; what its optimizer keeps is data."""
+    """Return the owner of a variable in a Flax train state; optimizer state is data."""
     first, *keys = names(path)
     if first == "params":
         return owner_by_path(path[1:])
@@ -204,23 +204,23 @@ def _parameters(function: Any) -> list[str]:
         return []
 
 
-# Models that a function closes over, such as ``jax.vmap(model)``
+# Models in the closure of a function, such as ``jax.vmap(model)``
 
 
 def _of_closure(
     model: Any, closed_over: Sequence[tuple[str, Any, Any]], args: list[Any], kwargs: dict[str, Any]
 ) -> Program:
-    """Return a function whose variables are the arrays of models that it closes over.
+    """Return the program of a function with models in its closure.
 
-    JAX makes constants of these arrays, so the function is traced once, and its constants become arguments.
+    JAX turns their arrays into constants. So the function is traced here, and these constants become arguments.
 
     Args:
         model: the function.
-        closed_over: the models: label, library and model.
+        closed_over: the label, library and model of each model.
         args: its arguments by position.
         kwargs: its arguments by name.
     """
-    while is_jitted(model):  # constants inside of jitted functions are not among those of the trace
+    while is_jitted(model):  # the trace would not list constants of a jitted function
         model = model.__wrapped__
     modules: dict[str, Any] = {}
     owners: dict[int, Owner] = {}
@@ -264,7 +264,7 @@ def _of_closure(
 
 
 def _closed_over(function: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the models that a function closes over: name of the variable, library and model."""
+    """Yield the models in the closure of a function: name of the variable, library and model."""
     libraries = [*_imported(OBJECTS)]
     seen: set[int] = set()
 
@@ -284,7 +284,7 @@ def _closed_over(function: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _inside(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield what a function or an object of the user refers to, by name."""
+    """Yield the names and values to which a function or an object of the user refers."""
     if isinstance(value, (type, ModuleType)):
         return
     if (wrapped := getattr(value, "__wrapped__", None)) is not None:
@@ -304,7 +304,7 @@ def _inside(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _variables_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield the variables around a function that its code names."""
+    """Yield the names and values of closure and global variables that a function uses."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield name, cell.cell_contents
@@ -322,15 +322,15 @@ def _global_names(code: CodeType) -> Iterator[str]:
             yield from _global_names(constant)
 
 
-# Models that are objects with arrays in them
+# Models that are objects with arrays: Equinox and Flax NNX
 
 
 def of_models(library: Any, models: Mapping[str, Any], call: Callable[..., Any], learned: Any = ()) -> Program:
-    """Return a function that calls models as a program, whose variables are theirs.
+    """Return the program of a function that calls models; its variables are those of the models.
 
     Args:
-        library: the module of this package for the library of the models.
-        models: the models by label, the path of the module that a model is; ``""`` for one alone.
+        library: the adapter module of the library.
+        models: the models by label, which prefixes the paths of their modules; ``""`` for a single model.
         call: the function, ``call(models, learned, *args, **kwargs)``.
         learned: further learned arguments, a pytree of abstract values.
     """
@@ -338,7 +338,7 @@ def of_models(library: Any, models: Mapping[str, Any], call: Callable[..., Any],
     types = {path: type(module).__name__ for path, module in modules_in(library, models).items()}
 
     def function(variables: Any, *given: Any, **by_name: Any) -> Any:
-        before = jax.tree.leaves(variables[0])  # merged models may change the variables
+        before = jax.tree.leaves(variables[0])  # the call may change the state in place
         merged = merge(variables[0])
         with scoped_calls(modules_in(library, merged), parts=library.modules_of):
             made = call(merged, variables[1], *given, **by_name)
@@ -351,7 +351,7 @@ def of_models(library: Any, models: Mapping[str, Any], call: Callable[..., Any],
 
 
 def modules_in(library: Any, models: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the modules in models by path; the label of a model comes first."""
+    """Return all modules of models by path; paths begin with the label of the model."""
     found: dict[str, Any] = {}
     for label, model in models.items():
         for path, module in library.modules_of(model).items():
@@ -363,14 +363,14 @@ def modules_in(library: Any, models: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names(path: Sequence[Any]) -> list[str]:
-    """Return the keys of a path of a pytree as texts."""
+    """Return the keys of a pytree path as strings."""
     return [str(getattr(key, "key", getattr(key, "name", getattr(key, "idx", key)))) for key in path]
 
 
 def owner_by_path(path: Sequence[Any]) -> Owner:
-    """Return the owner of a variable in nested dicts, as Flax has them: ``params/Dense_0/kernel``.
+    """Return the owner of a variable in the nested dicts of Flax, ``params/Dense_0/kernel``.
 
-    A first key other than ``params`` that Flax uses for a collection of state makes it state.
+    Variables in ``batch_stats`` are state.
     """
     keys, role = names(path), "param"
     if keys[:1] == ["params"]:
@@ -381,7 +381,7 @@ def owner_by_path(path: Sequence[Any]) -> Owner:
 
 
 def owner(role: Role, keys: Sequence[str]) -> Owner:
-    """Return the owner whose path is all keys but the last."""
+    """Return an owner: the last key is the name of the variable, the others are the module path."""
     return Owner(role, ".".join(keys[:-1]).replace("/", "."), keys[-1] if keys else "")
 
 
@@ -395,15 +395,15 @@ _PATCHING = RLock()
 def scoped_calls(
     modules: Mapping[str, Any], method: str = "__call__", parts: Callable[[Any], Mapping[str, Any]] | None = None
 ) -> Iterator[None]:
-    """Enter a named scope with its path in every call of a module.
+    """Within this context, every call of a module enters a named scope with its path.
 
-    While the context is open, the method of the classes of these modules is replaced, one context at a time; other
-    objects of the classes are called as they are.
+    The call method is patched on the classes of the modules, in one context at a time. Calls of other objects of these
+    classes do not change.
 
     Args:
         modules: the modules by path.
-        method: the method that calls a module.
-        parts: returns the modules in a module by path. If given, a copy of a module has its path too, if no other
+        method: the name of the call method.
+        parts: returns the submodules of a module by path. If given, copies of a module get its path, unless another
             module has the same class and sizes: ``jit`` and ``grad`` pass copies to functions.
     """
     paths = {id(module): path for path, module in modules.items()}
@@ -421,7 +421,7 @@ def scoped_calls(
 
 
 class _Copies:
-    """Gives copies of modules the paths of the originals."""
+    """Assigns the paths of modules to their copies."""
 
     def __init__(
         self, modules: Mapping[str, Any], paths: dict[int, str], parts: Callable[[Any], Mapping[str, Any]]
@@ -431,10 +431,10 @@ class _Copies:
         for path, module in modules.items():
             sizes = self._sizes(module)
             self._by_sizes[sizes] = None if sizes in self._by_sizes else path
-        self._kept: list[Any] = []  # so that no other object has the id of a copy
+        self._kept: list[Any] = []  # keeps copies alive, so that ids stay unique
 
     def add(self, module: Any) -> None:
-        """Add a module and all modules in it, if it can only be a copy of one module."""
+        """Assign paths to a copy and its submodules, if only one module has this class and sizes."""
         path = self._by_sizes.get(self._sizes(module))
         if path is not None:
             self._kept.append(module)
@@ -447,7 +447,7 @@ class _Copies:
 
 
 def _defining(kind: type, method: str) -> type | None:
-    """Return the class that defines a method of ``kind``."""
+    """Return the class in the MRO of ``kind`` that defines a method."""
     return next((owner for owner in kind.__mro__ if method in vars(owner) and owner is not object), None)
 
 
@@ -468,13 +468,13 @@ def _scoped(original: Any, paths: Mapping[int, str], copies: _Copies | None) -> 
 def paths_of(
     attributes: Callable[[Any], Sequence[tuple[str, Any]]], root: Any, objects: type, modules: type
 ) -> dict[str, Any]:
-    """Return the modules of a model by path, each once.
+    """Return the modules of a model by path; a shared module has its first path.
 
     Args:
-        attributes: returns the attributes of an object by name.
+        attributes: returns the names and values of the attributes of an object.
         root: the model.
-        objects: the class of all objects that may hold modules.
-        modules: the class of all modules.
+        objects: the base class of objects that may contain modules.
+        modules: the base class of modules.
     """
     found: dict[str, Any] = {}
     seen: set[int] = set()

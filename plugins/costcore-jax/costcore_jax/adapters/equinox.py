@@ -1,4 +1,4 @@
-"""Modules of Equinox."""
+"""Adapter of Equinox modules."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from ..values import Owner, Program
 from . import is_jitted, names, of_models, owner, paths_of
 
 has_state = False
-"""Modules of Equinox never change: a function may take them as any other argument."""
+"""Equinox modules are immutable, so a function may also take them as plain arguments."""
 
 
 def accepts(model: object) -> bool:
-    """Return True for a module of Equinox that can be called, or a method of one, but not for a jitted function."""
+    """Return True for a callable Equinox module, or a method of a module, but not for a jitted function."""
     return isinstance(model, equinox.Module) and callable(model) and not is_jitted(model)
 
 
 def is_model(value: object) -> bool:
-    """Return whether a value is a module, which need not be callable, but not a method."""
+    """Return whether a value is a module, callable or not, but not a method."""
     return isinstance(value, equinox.Module) and not is_jitted(value) and not _is_method(value)
 
 
 def _is_method(value: Any) -> bool:
-    return isinstance(value, equinox.Module) and hasattr(value, "__func__")  # Equinox makes modules of methods
+    return isinstance(value, equinox.Module) and hasattr(value, "__func__")  # Equinox wraps methods in modules
 
 
 is_argument = is_model
 
 
 def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
-    """Return a call of a module; its floating-point arrays are learned, unless they are in an ``eqx.nn.State``.
+    """Return the program of a module; its floating-point arrays are learned, unless they are in an ``eqx.nn.State``.
 
-    The model may be made by ``eqx.filter_eval_shape``, without arrays.
+    ``eqx.filter_eval_shape`` makes a model without arrays, which works as well.
     """
     library = sys.modules[__name__]
     if _is_method(model):
@@ -48,7 +48,7 @@ def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int
 
 
 def split(models: Mapping[str, Any], are_abstract: bool = True) -> tuple[Any, Callable[[Any], Mapping[str, Any]]]:
-    """Return the arrays of models, and a function that makes the models of these arrays."""
+    """Return the arrays of models, and a function that builds the models from arrays."""
     arrays, rest = equinox.partition(dict(models), _is_array)
     if are_abstract:
         arrays = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), arrays)
@@ -60,12 +60,12 @@ def _is_array(leaf: Any) -> bool:
 
 
 def updated(models: Mapping[str, Any], before: Sequence[Any]) -> tuple[()]:
-    """Return nothing: modules never change."""
+    """Return nothing: modules are immutable."""
     return ()
 
 
 def arrays_of(made: Any) -> Any:
-    """Return the arrays of a result, which may be a changed model."""
+    """Return the arrays of a result, which may contain an updated model."""
     return equinox.filter(made, equinox.is_array)
 
 
@@ -75,5 +75,5 @@ def modules_of(model: Any) -> dict[str, Any]:
 
 
 def owner_of(path: Sequence[Any]) -> Owner:
-    """Return the owner of an array, by its path in what :func:`split` returns."""
+    """Return the owner of an array by its path in the variables of :func:`split`."""
     return owner("param", [key for key in names(path) if key])

@@ -1,4 +1,4 @@
-"""Modules of ``flax.linen``."""
+"""Adapter of ``flax.linen`` modules."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from . import names, owner
 
 
 def accepts(model: object) -> bool:
-    """Return True for a module of ``flax.linen``, or a method that it adds to those of all modules."""
+    """Return True for a ``flax.linen`` module, or a method that its class adds."""
     if isinstance(model, MethodType):
         return isinstance(model.__self__, linen.Module) and not hasattr(linen.Module, model.__name__)
     return isinstance(model, linen.Module)
 
 
 def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
-    """Return ``apply`` of a module; ``init`` makes its variables from the arguments.
+    """Return the program of ``apply``; ``init`` gives its variables.
 
-    All collections but the parameters may be updated, and one random key serves all streams.
+    All collections except ``params`` are mutable, and all random streams share one key.
     """
     method = None
     if isinstance(model, MethodType):
@@ -52,7 +52,7 @@ def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int
 
 
 def args_of(arguments: Any) -> Any:
-    """Return arguments with zeros in place of abstract values, which only ``jax.eval_shape`` sees."""
+    """Replace abstract values by zeros; ``jax.eval_shape`` traces them, so nothing is computed."""
     return jax.tree.map(lambda x: jax.numpy.zeros(x.shape, x.dtype) if hasattr(x, "dtype") else x, arguments)
 
 
