@@ -153,12 +153,12 @@ def estimate(
               :attr:`Report.memory` and :meth:`Report.show_memory`.
             * ``optimizer`` (str or function, default: none; PyTorch): count a step of this optimizer too, after the
               backward pass: ``"sgd"``, ``"sgd_momentum"``, ``"adam"``, ``"adamw"``, or a function that takes the
-              parameters and returns a ``torch.optim.Optimizer``. ``"adam_foreach"`` counts the ``foreach``
-              implementation, which PyTorch uses by default on CUDA; so for every name.
+              parameters and returns a ``torch.optim.Optimizer``. With the suffix ``_foreach``, every name counts the
+              ``foreach`` implementation, which PyTorch uses by default on CUDA.
             * ``step`` (str, default ``"steady"``; PyTorch): which training step is counted. ``"first"``: the step in
               which the optimizer creates its state. ``"steady"``: any later step. ``"accumulated"``: the last
-              micro-batch of a step with gradient accumulation. ``"unsynchronized"``: the same, where ``fully_shard``
-              reduces gradients in this micro-batch only, as after ``set_requires_gradient_sync(False)``.
+              micro-batch of a step with gradient accumulation. ``"unsynchronized"``: the same, after micro-batches
+              that ran with ``set_requires_gradient_sync(False)``: ``fully_shard`` reduces gradients in this one only.
             * ``loss`` (function; PyTorch): computes the loss from the output of the model. By default, the loss is the
               sum of all floating-point outputs, and computing it is not counted.
             * ``checkpoint`` (str, default: none; PyTorch): the modules to run under ``torch.utils.checkpoint``, which
@@ -181,8 +181,8 @@ def estimate(
               expressions, ``{"total": "past + new"}``.
             * ``shapes`` (dict, default: none; ONNX): shapes that cannot be inferred, by name of the value,
               ``{"h": ("batch", 8)}``.
-            * ``regroup`` (bool or names of patterns, default False; ONNX, PyTorch): count several operators as one,
-              if an exporter decomposed it (ONNX) or PyTorch implements it in Python (``F.normalize``).
+            * ``regroup`` (bool or names of patterns, default False; ONNX, PyTorch): count an operator as one if
+              an exporter decomposed it into several (ONNX), or PyTorch implements it in Python (``F.normalize``).
             * ``explain_regroup`` (bool or names of patterns, default False; ONNX): note which groups of
               nodes nearly match a pattern of ``regroup``, and why they do not.
             * ``check_shapes`` (bool, default False; ONNX): cross-check shapes with ``onnx.shape_inference``.

@@ -340,9 +340,7 @@ class _Search:
         try:
             floor = 0 if extrapolated is not None or is_last else self._floor(setup)
             if floor > self._limit.memory:
-                reason = (
-                    f"needs at least {self._excess(floor)} too much for weights, gradients and optimizer state alone"
-                )
+                reason = f"weights, gradients and optimizer state alone need at least {self._excess(floor)} too much"
                 return Plan(setup, False, reason=reason, memory_at_least=floor)
             memory, rank, stage = max(
                 (self._stage(setup, each) for each in self._stages(setup)), key=lambda stage: stage[0]
@@ -502,10 +500,13 @@ def _kept(setup: Setup) -> tuple[str, float]:
 
 
 NEAR = 2.0
-"""Published runs decide the order of plans only if the nearest has at most this distance, see :func:`distance`."""
+"""Published runs decide the order of plans only if the nearest has at most this :attr:`WholeRun.distance`."""
 
 ALIKE = 1.05
-"""Plans with expected times within this factor are ordered by the bound, because published runs scatter more."""
+"""Plans with expected times within this factor are ordered by the lower bound of their time.
+
+Published runs scatter by more than this.
+"""
 
 
 class _Order:
@@ -569,8 +570,8 @@ class Plan:
             :meth:`costcore.studies.plan_setups.Schedule.bubble`.
         binds: the bottleneck: an engine or memory of the device (``matrix``, ``vector``, ``dram``), ``communication``,
             or ``host``, the link to it.
-        extrapolated: the memory extrapolated from captures of few blocks, if :attr:`memory` is from a capture of
-            all blocks of the rank; None if :attr:`memory` is extrapolated itself.
+        extrapolated: the memory that captures of few blocks let expect, if :attr:`memory` is from a capture of all
+            blocks of the rank; None if :attr:`memory` is only expected.
         reason: why it is left out; empty if it fits.
         host: bytes per step and direction between a device and its host.
     """

@@ -20,11 +20,11 @@ from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
 
 MOST_LOADS_OF_ROW = 6
-"""Up to this number of loads per row, every element computes the statistics of its row again."""
+"""If the elements of a row read at most this many values, each computes the mean and variance of the row again."""
 
 
 class CallTraffic(NamedTuple):
-    """The part of a call in the bytes of its group.
+    """The bytes of a group that are charged to one of its calls.
 
     Attributes:
         read: bytes that it reads.
@@ -103,8 +103,8 @@ class _GroupReads:
         return sum_of([node.work.more_read, node.unnamed, *new, *again]), sum_of(again)
 
     def _bytes_of_first_kernels(self, node: Node) -> list[Dim]:
-        # A reduction in parts reads its rows again in a last kernel; the loop that makes the rows reduces them too if
-        # the parts are equal.
+        # A norm of long rows takes several kernels: the first reduce parts of the rows, the last reads the rows again.
+        # If a loop makes the rows and the parts are equal, this loop reduces them, and the first kernels read nothing.
         work = node.work
         if not work.reads_twice:
             return []
@@ -170,7 +170,7 @@ def _written(graph: Graph, position: int, members: set[int]) -> Dim:
 
 
 def sum_of(amounts: Sequence[Dim]) -> Dim:
-    """Return the sum. Expressions are expanded, which would take as long as everything else for integers."""
+    """Return the sum, with expressions expanded. Integers take another way: expanding them would double the time."""
     total = sum(amounts)
     return total if type(total) is int else expanded_sum(amounts)
 
@@ -187,7 +187,7 @@ def _smaller(a: Dim, b: Dim) -> Dim:
 
 
 MOST_LOADS = 4
-"""The maximum number of loads in a result that several loops compute again, as in TorchInductor."""
+"""A result of at most this many loads is computed again in every loop that reads it, as in TorchInductor."""
 
 MOST_JOINED = 8
 """The maximum number of operands of a concatenation in one loop, as in TorchInductor."""
@@ -264,7 +264,7 @@ class Graph:
         self._value: dict[int, int] = {}
         self._view: dict[int, int] = {}
         self._votes: dict[int, tuple[int, int]] = {}
-        """The numbers of loads from which a loop computes a value: in another layout, and in logical order."""
+        """Of a value that a loop computes: the number of its loads in another layout, and in logical order."""
         self._order: dict[int, Order] = {}
         """The axes of a value in memory order, if it is known to differ from the logical order."""
         self._written: dict[int, tuple[int, ...]] = {}
@@ -380,7 +380,7 @@ class Graph:
         return True
 
     def add_biases(self) -> None:
-        """Add a kernel for each bias that neither the product nor a loop that reads it adds."""
+        """Add a kernel for each bias that is added neither by the product nor by a loop that reads the product."""
         for position in self._biased:
             node = self.nodes[position]
             value = node.results[0]
@@ -481,7 +481,7 @@ class Work(NamedTuple):
         more_read: bytes read beside the inputs.
         more_written: bytes written beside the outputs, as a mask for the backward pass.
         has_bias: whether it is a product to which a bias is added.
-        blends: whether it is an interpolation, which blends along one axis the results of another axis.
+        blends: whether it is an interpolation, which blends along one axis, and then these results along the next.
     """
 
     pattern: Pattern
@@ -643,7 +643,7 @@ def rows_of(layer: Layer) -> Dim | None:
     try:
         return stated(layer)
     except CALCULATOR_ERRORS as error:
-        raise CostError(f"{_named(calculator, layer)} raised {type(error).__name__}: {error}") from error
+        raise CostError(f"{_named(calculator, layer, 'rows')} raised {type(error).__name__}: {error}") from error
 
 
 def reduced_axes(layer: Layer) -> tuple[int, ...] | None:
@@ -665,7 +665,7 @@ def layout_of(layer: Layer, orders: Mapping[str, Sequence[int]]) -> Arrangement 
     try:
         return None if stated is None else stated(layer, orders)
     except CALCULATOR_ERRORS as error:
-        raise CostError(f"{_named(calculator, layer)} raised {type(error).__name__}: {error}") from error
+        raise CostError(f"{_named(calculator, layer, 'layout')} raised {type(error).__name__}: {error}") from error
 
 
 def _rows_of_shapes(layer: Layer) -> Dim | None:
@@ -675,8 +675,8 @@ def _rows_of_shapes(layer: Layer) -> Dim | None:
     return None if axes is None else prod(size for i, size in enumerate(shape) if i not in axes)
 
 
-def _named(calculator: Calculator | None, layer: Layer) -> str:
-    return f"the pattern that calculator {qualified_name(calculator)} states for {layer.op!r}"
+def _named(calculator: Calculator | None, layer: Layer, what: str = "pattern") -> str:
+    return f"the {what} that calculator {qualified_name(calculator)} states for {layer.op!r}"
 
 
 # Memory layouts of views.
@@ -695,7 +695,7 @@ def order_of_view(layer: Layer, order: Order | None) -> Order | None:
     """
     before, after = next(iter(layer.inputs.values())).shape, layer.outputs[0].shape
     axes, axis = layer.attrs.get("axes"), layer.attrs.get("axis")
-    if order is not None and len(order) != len(before):  # of a value that a file says is read in another shape
+    if order is not None and len(order) != len(before):  # the file states another shape where it is read
         order = None
     if isinstance(axes, tuple) and sorted(axes) == list(range(len(before))):
         return [axes.index(each) for each in order or range(len(axes))]

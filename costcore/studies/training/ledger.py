@@ -478,9 +478,7 @@ def _published_figures(ledger: LedgerData, found: Expected | None, rates: Rates)
         return
     shown = f"{100 * found.low:.0f} to {100 * found.high:.0f} % MFU"
     counted = "" if ledger.pairs == "all" else f", with {ledger.pairs} pairs"
-    because = (
-        f"from the {NEAREST} nearest{counted}; leave-one-out, such a range contains {INSIDE:.0%} of published runs"
-    )
+    because = f"from the {NEAREST} nearest{counted}; such ranges contain {INSIDE:.0%} of runs left out"
     yield Figure("published_mfu", "Published runs", Formatted(found.middle, shown), "ratio", because, "calibrated")
     slow, middle, fast = (ledger.days(share, {}) for share in (found.low, found.middle, found.high))
     shown = _in_days(fast, slow)
@@ -566,7 +564,7 @@ def _stages(ledger: LedgerData) -> Table:
 def _models(ledger: LedgerData) -> Table:
     columns = [
         *(Column("stage", "Stage"), Column("n_params", "Parameters", "count"), Column("active", "Active", "count")),
-        *(Column("multiplying", "That multiply", "count"), Column("trainable", "Trained", "count")),
+        *(Column("multiplying", "In products", "count"), Column("trainable", "Trained", "count")),
         Column("input", "Input", "shapes"),
     ]
     rows = []

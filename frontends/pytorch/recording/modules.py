@@ -55,7 +55,8 @@ class Root:
     Attributes:
         module: returns it, or None once it was deleted.
         path: its path, the prefix of all paths below it; empty if it is the only one.
-        has_parts: whether it has submodules or parameters. If several outermost modules do, their paths get names.
+        has_parts: whether it has submodules or parameters. If several outermost modules
+            have them, the paths of each begin with the name of its class.
     """
 
     has_parts: bool
@@ -103,7 +104,7 @@ class ModuleStack:
         """Weak references to the memory of the buffers of ``_buffers_of``, by its address."""
         self._buffers_of: Module | None = None
         self._wrapped: dict[int, tuple[ref[UntypedStorage], Tensor]] = {}
-        """By the address of the memory of a wrapped tensor: a weak reference to it, and the parameter that wraps it."""
+        """By the address of the storage of a wrapped tensor: a reference to it, and the parameter around the tensor."""
         self._wrapped_of: Module | None = None
 
     def lead(self, other: ModuleStack, running: Iterable[tuple[Module, str]]) -> None:
@@ -406,7 +407,7 @@ Identity: TypeAlias = "tuple[ref[Tensor], int, int]"
 """A tensor object, the operand id of the value it holds, and the origin of that value."""
 
 Memory: TypeAlias = "tuple[ref[UntypedStorage] | None, int, int]"
-"""A storage, its id, and the origin of its values (other than learned parameters)."""
+"""A storage, its id, and the origin of its values. Whether they are learned is known of each tensor."""
 
 
 class Modules(Protocol):
@@ -457,12 +458,12 @@ class Identities:
         self.parameters: dict[int, int] = {}
         self.has_list_index = False
         self._memories: dict[int, tuple[ref[UntypedStorage], int, int]] = {}
-        """The memories by the address of the storage object, which is one object as long as the memory is in use."""
+        """By the address of the storage object. PyTorch returns the same object as long as the memory is in use."""
         self._created: dict[int, ref[Tensor]] = {}
         self._given: set[int] | None = None
         self._given_memories: set[int] = set()
         self.used_as_weights: dict[int, Dim] = {}
-        """Elements of tensors that are parameters only by their use, by parameter id."""
+        """By parameter id: the size of tensors that are parameters only because an operator uses them as weights."""
         self._parameters_in: dict[int, dict[tuple[int, int], int]] = {}
         """Ids of the parameters in a memory by offset and size, by the id of the memory."""
 
@@ -590,7 +591,7 @@ class Identities:
             self.by_address[id(tensor)] = (ref(tensor), operand, LEARNED)
 
     def register_part(self, part: Tensor, whole: Tensor) -> None:
-        """Register ``part``, a shard of the parameter ``whole``, as this parameter, if an operator read ``whole``."""
+        """Register ``part``, a shard of a parameter, as the parameter ``whole``; other tensors are left out."""
         parameter = self.parameter_of(whole)
         if parameter:
             _, operand, _ = self.of(part)
@@ -734,7 +735,7 @@ class ApiCallTracker(TorchFunctionMode):
         self._is_silent = False
 
     def start(self) -> None:
-        """Push this mode on the mode stack, unless it is still there because it was left in another thread."""
+        """Push this mode on the mode stack. If the last capture ended in another thread, it is still there."""
         self.is_over = False
         if self not in _stack():
             _push(self)

@@ -37,7 +37,7 @@ LARGEST = 2**40
 """The maximum size of an axis."""
 
 JOINS = frozenset(("UpdateComputationSubgraphIndex", "BodySubgraphIndex"))
-"""Options with the number of the graph that combines two elements."""
+"""Options of reductions and scatters: the number of the graph that combines two elements."""
 
 
 class Quantized(GraphValue):
@@ -92,7 +92,8 @@ class Walker:
         graph = model.graphs[0]
         batches = [shapes[index][0] for index in graph.inputs if graph.tensors[index].open_axes[:1] == (0,)]
         self._batch: Dim = batches[0] if batches else 1
-        # The file states shapes for a batch of one. If only the batch is open, all other sizes are multiples of it.
+        # The file states shapes for a batch of one. If the inputs leave only the batch open, every
+        # other open size is a multiple of it.
         tensors = [tensor for each in model.graphs for tensor in each.tensors]
         are_batches = all(graph.tensors[index].open_axes in ((), (0,)) for index in graph.inputs)
         self._follows = not are_batches or any(len(tensor.open_axes) > 1 for tensor in tensors)
@@ -150,9 +151,9 @@ class Walker:
         tensors: Sequence[TensorInfo],
         outputs: Sequence[Quantized],
     ) -> None:
-        """Give results with open axes the sizes that follow from the operands; others are symbols of their tensor."""
+        """Give open axes of results the sizes that follow from the operands, or else symbols named after the tensor."""
         if operator.name in RUNS_GRAPHS:
-            return  # all sizes are known now
+            return  # they take the shapes of the results of that graph
         shapes = shapes_of(operator, inputs)
         for tensor, value, found in zip(tensors, outputs, shapes, strict=True):
             if not value.is_fixed or (not tensor.shape and operator.name in WITHOUT_SHAPES):
@@ -164,7 +165,7 @@ class Walker:
         """Return the shape of a tensor with the found sizes in place of open sizes.
 
         Raises:
-            CostError: if a size is no size.
+            CostError: if a size is negative or too large.
         """
         stated: Found = [None if i in tensor.open_axes else size for i, size in enumerate(tensor.shape)]
         if found is not None and len(found) == len(stated):
@@ -276,7 +277,7 @@ class Walker:
 def _check(
     name: str, inputs: Sequence[GraphValue | None], outputs: Sequence[GraphValue], where: Callable[[], str]
 ) -> None:
-    """Check that an operator has the operands and the result that its row reads.
+    """Check that an operator has the operands and the result that :data:`SIGNATURES` names.
 
     Raises:
         CostError: if it does not; the file is damaged.
@@ -419,7 +420,7 @@ def _sums(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
 
 
 def _real_fft(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
-    """The real numbers of a spectrum with as many bins and one more, each of two numbers."""
+    """One number for each of n inputs. The result has n / 2 + 1 bins of two numbers, so n is its size minus 2."""
     return (maximum(y.size - 2, 0) * (BITS[y.dtype] // 8),) if y.dtype in BITS else ()
 
 
