@@ -181,6 +181,8 @@ _version | whether coordinates of points were changed | needed | | kernels
 _nnz | number of values of a sparse tensor | needed | | any_model
 _base | finds the parameter of a view | needed | | recording/identity
 _is_view | finds the parameter of a view | needed | | recording/identity
+_backward_hooks | copies the hooks of parameters | needed | | any_model
+_post_accumulate_grad_hooks | copies the hooks of parameters | needed | | any_model
 _indices | size of a sparse tensor | needed | | capture/tensor_types
 _values | size of a sparse tensor | needed | | capture/tensor_types
 _nested_tensor_size | sizes of samples | needed | | rows/attention

@@ -143,10 +143,23 @@ def _bind_functions(modules: Sequence[Module], memo: dict[int, Any], copier: Met
                 if fixed is not value:
                     attributes[name] = fixed
         rebinder.bind_methods(module, copied)
+    for parameter in (x for module in modules for x in module._parameters.values() if x is not None):
+        for register, hooks in _hooks_of(parameter):
+            rebinder = rebinder or Rebinder(memo, copier.is_part)
+            for hook in hooks:
+                getattr(memo[id(parameter)], register)(rebinder.fix(hook))
     if rebinder is None:
         return ()
     shared = [(value, len(rebinder.readers.get(key, ())) > 1) for key, value in rebinder.shared.items()]
     return [*shared, *((vars(value), True) for value in rebinder.objects.values())]
+
+
+def _hooks_of(parameter: Tensor) -> Iterator[tuple[str, Iterable[Any]]]:
+    # by the method that registers them; such a hook may run the step of an optimizer
+    if parameter._backward_hooks:
+        yield "register_hook", _others(parameter._backward_hooks).values()
+    if parameter._post_accumulate_grad_hooks:
+        yield "register_post_accumulate_grad_hook", _others(parameter._post_accumulate_grad_hooks).values()
 
 
 def _drop_data(module: ScriptModule) -> None:

@@ -498,6 +498,39 @@ def test_code_that_computes_gradients_itself_equals_a_run(name):
     assert report.total_report["n_params"] == 8 * 4 + 4
 
 
+def halved_gradients():
+    model = Line()
+    model.line.weight.register_hook(lambda gradient: gradient * 0.5)
+    return model
+
+
+def optimizer_in_the_backward_pass():
+    model = Line()
+    optimizers = {parameter: torch.optim.AdamW([parameter], foreach=False) for parameter in model.parameters()}
+
+    def step(parameter):
+        optimizers[parameter].step()
+        optimizers[parameter].zero_grad()
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(step)
+    return model
+
+
+@pytest.mark.parametrize("make", [halved_gradients, optimizer_in_the_backward_pass])
+def test_hooks_of_parameters_run(make):
+    report = estimate(make(), (2, 8), loss=torch.sum, memory=True)
+    model, x = make(), torch.randn(2, 8)
+    with ComputationalCostHook(memory=True) as hook:
+        hook.watch(model, x)
+        y = model(x)
+        loss = y.sum()
+        loss.backward()
+    assert report.by("phase") == hook.report.by("phase")
+    assert report.memory.peak == hook.report.memory.peak
+    del y, loss
+
+
 def test_models_among_the_arguments_have_the_names_of_the_parameters():
     def distill(student, teacher, x):
         with torch.no_grad():
