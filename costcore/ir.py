@@ -106,7 +106,10 @@ class Tensor:
     @property
     def size(self) -> Dim:
         """The number of elements."""
-        return _elements(self.shape)
+        for size in self.shape:
+            if type(size) is not int and is_symbolic(size):
+                return _elements(self.shape)
+        return prod(self.shape)
 
     @property
     def stored_size(self) -> Dim:
@@ -139,7 +142,7 @@ class Tensor:
 
 
 _elements = lru_cache(1 << 14)(prod)
-"""The product of a shape; one of symbols takes 20 us, and networks repeat their shapes."""
+"""The product of a shape with symbols, which takes 20 us; networks repeat their shapes."""
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -379,7 +379,7 @@ def _record(
         meta_model = distribute()
         made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model, precision == "bfloat16")
         run = _Pass(called, meta_model, args, kwargs, values, settings, branches)
-        if backward and step in ACCUMULATING and not _has_gradients(meta_model):
+        if backward and step in ACCUMULATING and not _holds_gradients(meta_model):
             with (
                 WholeEnds(capture(Recorder(), is_estimate=True, keeps_indices=keeps_indices)) as mode,
                 _unsynchronized(meta_model, step),
@@ -445,7 +445,7 @@ def _unsynchronized(model: Module, step: str) -> AbstractContextManager[None]:
     return nullcontext() if module is None else module.unsynchronized(model, shards_too=step == "unsynchronized")
 
 
-def _has_gradients(model: Module) -> bool:
+def _holds_gradients(model: Module) -> bool:
     # Only a plan can have set gradients: the copy of a model begins without them.
     return any(parameter.grad is not None for parameter in model.parameters())
 

@@ -2,6 +2,7 @@ import pickle
 import re
 from dataclasses import FrozenInstanceError
 
+import numpy as np
 import pytest
 import sympy
 
@@ -168,3 +169,9 @@ def test_a_calculator_of_several_operators_is_marked():
     assert marked.ops == ("a", "b", "c")
     assert marked.table == table
     assert marked.is_layout is True
+
+
+@pytest.mark.parametrize("sizes", [(np.int64(37), 41), (sympy.Integer(37), 41)])
+def test_the_size_of_a_shape_does_not_depend_on_equal_ones_before(sizes):
+    assert Tensor(sizes).size == 37 * 41
+    assert type(Tensor((37, 41)).size) is int

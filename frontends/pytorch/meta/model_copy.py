@@ -444,7 +444,9 @@ class Rebinder:
         return made
 
     def _is_referring(self, value: Any) -> bool:
-        return self._changes(value, {}, MAX_DEPTH) if not isinstance(value, Module) else id(value) in self._copies
+        if isinstance(value, Module):
+            return id(value) in self._copies
+        return self._changes(value, {}, MAX_DEPTH)
 
     def _changes(self, value: Any, seen: dict[int, Any], depth: int) -> bool:
         if id(value) in self._copies:
