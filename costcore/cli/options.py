@@ -161,7 +161,11 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
 
 
 def _unrecognized(unknown: Sequence[str], flags: Sequence[str]) -> str:
-    shapes = [f"--input {text}" for text in unknown if "--input" in flags and re.fullmatch(r"\d+([x,]\d+)+", text)]
+    shapes = [
+        f"--input {text}"
+        for text in unknown
+        if "--input" in flags and re.fullmatch(r"(\w+=)?\d+([x,]\d+)+(:\w+)?", text)
+    ]
     words = [_advised(text.partition("=")[0].lstrip("-").replace("-", "_").lower()) for text in unknown]
     told = [_ADVICE[word] for word in words if word and (f"--{word}" in flags) == (word in _PARTS)]
     if shapes:

@@ -107,9 +107,11 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
             return f"; {missed_values(self._model, self._missed)}"
         if isinstance(error, TypeError) and text.startswith(f"{type(self._model).__name__}.forward() "):
             return f"; {takes(Model(self._model))}{self._by_name(text)}"
-        missing = re.match(r"(\w+)\(\) missing \d+ required positional arguments?: '(\w+)'", text)
+        missing = re.search(r"(\w+)\(\) missing \d+ required positional arguments?: '(\w+)'", text)
         if isinstance(error, TypeError) and missing and missing[1] == type(self._model).__name__:
             name, argument = missing.groups()
+            if self._inputs and self._model._modules:  # it calls models, such as a training step
+                return f"; {takes(self._called)}{self._by_name(text)}"
             return f"; if {name} builds the model, pass its arguments: {name}(…, {argument}=…)"
         if re.search(_NO_INTEGERS, text):
             return INTEGERS
@@ -138,10 +140,14 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
             else ""
         )
 
+    @property
+    def _called(self) -> Model:
+        return Model(self._model, self._model.function if isinstance(self._model, CallableModule) else None)
+
     def _by_name(self, text: str) -> str:
         # The inputs that were passed, and the missing ones, as arguments of the command line.
         missing = re.findall(r"'(\w+)'", text) if " missing " in text else []
-        required = _required(Model(self._model))
+        required = _required(self._called)
         passed = [name for name in required if name not in missing]
         if not missing or len(passed) != len(self._inputs):
             return ""

@@ -372,6 +372,10 @@ def _ctc_loss(x: Tensor, targets: Tensor, *_: Any, **__: Any) -> tuple[Any, str]
     return (x.new_empty((batch,)), alpha), "every target sequence without data was taken at its full length"
 
 
+def _ctc_loss_backward(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> tuple[Tensor, str]:
+    return torch.empty_like(x), ""
+
+
 ASSUMED_RESULTS: Mapping[str, AssumedResult] = {
     "aten::item": _scalar,
     "aten::_local_scalar_dense": _scalar,
@@ -392,6 +396,7 @@ ASSUMED_RESULTS: Mapping[str, AssumedResult] = {
     "aten::_pack_padded_sequence": _pack_padded_sequence,
     "aten::_to_copy": _to_copy,
     "aten::_ctc_loss": _ctc_loss,
+    "aten::_ctc_loss_backward": _ctc_loss_backward,
     "aten::_grouped_mm": _grouped_mm,
     "aten::_weight_norm_interface_backward": _weight_norm_gradients,  # no kernel until PyTorch 2.9
     "aten::kthvalue": _kth_value,  # no kernel until PyTorch 2.6

@@ -128,10 +128,11 @@ def test_memories_have_the_names_of_data_sheets(target, amounts):
     assert fit(net(dense("a", 3)), None, target, context=0).limit == amounts
 
 
-def test_a_shape_without_its_flag_is_suggested_with_it(capsys):
+@pytest.mark.parametrize("shape", ["1,3,64,64", "2x9:int64", "ids=2x9:int64"])
+def test_a_shape_without_its_flag_is_suggested_with_it(shape, capsys):
     with pytest.raises(SystemExit):
-        main(["net.py:Net", "1,3,64,64"])
-    assert capsys.readouterr().err.endswith("arguments: 1,3,64,64. Did you mean '--input 1,3,64,64'?\n")
+        main(["net.py:Net", shape])
+    assert capsys.readouterr().err.endswith(f"arguments: {shape}. Did you mean '--input {shape}'?\n")
 
 
 def test_the_usage_above_an_error_is_one_line(capsys):

@@ -462,6 +462,16 @@ def step_of_lbfgs():
     return lambda x: optimizer.step(lambda: closure(x)), (2, 8)
 
 
+def step_of_speech():
+    model, targets = Line(), torch.tensor([[1, 2], [3, 1]])
+
+    def step(x):
+        scores = model(x[:, None].expand(-1, 5, -1)).log_softmax(-1).transpose(0, 1)
+        nn.functional.ctc_loss(scores, targets, (5, 5), (2, 2)).backward()
+
+    return step, (2, 8)
+
+
 def forces():
     class Potential(Line):
         def forward(self, x):
@@ -477,6 +487,7 @@ STEPS = {  # forward and gradients, of 2 x 8 x 4 each; the input of a training s
     "scaler": (step_with_a_scaler, 2 * 64),
     "object": (step_of_an_object, 2 * 64),
     "lbfgs": (step_of_lbfgs, None),
+    "speech": (step_of_speech, 2 * 5 * 64),
     "forces": (forces, 2 * 64),
 }
 
@@ -557,6 +568,19 @@ def test_a_loader_inside_a_function_gives_its_batches(shuffle, assumed):
     report = estimate(epoch)
     assert report.total_report["macs"] == 3 * 2 * 64
     assert [each.what for each in report.assumptions] == assumed
+
+
+def test_a_step_that_lacks_an_input_says_which_it_takes():
+    model = Line()
+    with pytest.raises(CostError, match=r"step takes x, y\. Pass all by name.*--input x=2x8 --input y=SHAPE"):
+        estimate(step_of_two_inputs(model), (2, 8))
+
+
+def step_of_two_inputs(model):
+    def step(x, y):
+        (model(x) - y).square().mean().backward()
+
+    return step
 
 
 def test_a_second_backward_pass_names_the_remedy():
