@@ -372,9 +372,12 @@ def _ctc_loss(x: Tensor, targets: Tensor, *_: Any, **__: Any) -> tuple[Any, str]
     return (x.new_empty((batch,)), alpha), "every target sequence without data was taken at its full length"
 
 
-def _ctc_loss_backward(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> tuple[Tensor, str]:
+def _like_second(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> tuple[Tensor, str]:
     return torch.empty_like(x), ""
 
+
+_LOSSES = ("_ctc_loss", "multi_margin_loss", "multilabel_margin_loss")
+"""Losses whose backward kernels PyTorch lacks on the meta device; a gradient is like its input."""
 
 ASSUMED_RESULTS: Mapping[str, AssumedResult] = {
     "aten::item": _scalar,
@@ -396,7 +399,7 @@ ASSUMED_RESULTS: Mapping[str, AssumedResult] = {
     "aten::_pack_padded_sequence": _pack_padded_sequence,
     "aten::_to_copy": _to_copy,
     "aten::_ctc_loss": _ctc_loss,
-    "aten::_ctc_loss_backward": _ctc_loss_backward,
+    **dict.fromkeys((f"aten::{name}_backward" for name in _LOSSES), _like_second),
     "aten::_grouped_mm": _grouped_mm,
     "aten::_weight_norm_interface_backward": _weight_norm_gradients,  # no kernel until PyTorch 2.9
     "aten::kthvalue": _kth_value,  # no kernel until PyTorch 2.6

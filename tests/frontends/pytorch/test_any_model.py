@@ -570,6 +570,25 @@ def test_a_loader_inside_a_function_gives_its_batches(shuffle, assumed):
     assert [each.what for each in report.assumptions] == assumed
 
 
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda y: nn.functional.multi_margin_loss(y, torch.tensor([1, 3])),
+        lambda y: nn.functional.multilabel_margin_loss(y, torch.tensor([[0, 2, -1, 0], [1, -1, 0, 0]])),
+    ],
+)
+def test_losses_without_a_kernel_on_meta_have_a_backward_pass(loss):
+    report = estimate(Line(), (2, 8), loss=loss)
+    model = Line()
+    with ComputationalCostHook() as hook:
+        loss(model(torch.randn(2, 8))).backward()
+    counted = [
+        {phase: (costs["flops"], costs["mread"]) for phase, costs in each.by("phase").items()}
+        for each in (report, hook.report)
+    ]
+    assert counted[0] == counted[1]
+
+
 def test_a_step_that_lacks_an_input_says_which_it_takes():
     model = Line()
     with pytest.raises(CostError, match=r"step takes x, y\. Pass all by name.*--input x=2x8 --input y=SHAPE"):
