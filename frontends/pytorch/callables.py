@@ -109,6 +109,13 @@ def as_model(model: Any) -> Model:
     return Model(module, model)
 
 
+def bound(called: Model, copied: Module) -> Callable[..., Any]:
+    """Return a loss, as made by :func:`as_model`, on the copy of its module: no wrapper is a row of its own."""
+    if isinstance(copied, CallableModule):
+        return copied.function
+    return copied if called.function is None else _rebound(called.function, copied)
+
+
 def uses_torch(model: Any) -> bool:
     """Return whether a callable uses PyTorch: it reaches a module, or refers to something from ``torch``."""
     if isinstance(model, (type, ModuleType)) or not callable(model):

@@ -29,7 +29,7 @@ from costcore.errors import CostError
 from costcore.trace.interrupts import WholeEnds, collector_off
 from costcore.trace.run import Recorder
 
-from .callables import CallableModule, Model, Twin, as_model, uses_torch
+from .callables import CallableModule, Model, Twin, as_model, bound, uses_torch
 from .capture.context import capture
 from .capture.dispatch_mode import CaptureMode, RegroupedFunctions, check_regroup
 from .capture.surroundings import NAMES_A_GPU, gpu_code, lacks_gpu, wait_for_threads
@@ -350,6 +350,10 @@ def _record(
         if examples is not None:  # PyTorch warns of classes in its own files
             warnings.filterwarnings("ignore", "`isinstance\\(treespec, LeafSpec", FutureWarning)
         meta_model = meta_copy(model, values, kept.share, memo)
+        if settings.loss is not None:
+            criterion = as_model(settings.loss)
+            of_copy = meta_copy(criterion.module, values, kept.share, memo)
+            settings = settings._replace(loss=bound(criterion, of_copy))
     in_precision(meta_model, precision)
     if examples is not None:
         keep_input_checks(model, meta_model, len(examples[0]))
@@ -665,7 +669,7 @@ class KeptTensors:
             containers: pairs of a container and whether several functions refer to it. Then one may store tensors of
                 the copy in it, and another may read them in the next run of the model.
         """
-        self._shared = [(container, copy(container), is_read) for container, is_read in containers]
+        self._shared += [(container, copy(container), is_read) for container, is_read in containers]
 
     def restore_shared(self) -> None:
         """Restore containers whose items were replaced, and those from which the model may read tensors of the run.

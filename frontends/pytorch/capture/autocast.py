@@ -32,7 +32,7 @@ from torch.utils import _python_dispatch
 from torch.utils.weak import WeakIdRef
 
 from ..meta.values import tensors_of
-from ..operators.plan import COMPOSITES, FAST_PATHS
+from ..operators.plan import COMPOSITES, FAST_PATHS, ON_ONE_DEVICE
 
 _LOWER = """
 _convolution conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d
@@ -255,11 +255,10 @@ def register_kernels(active_casts: Callable[[], Casts | None]) -> None:
         for name in sorted({name for key in KEYS.values() for name in _operators_at(key)}):
             packet, _, overload = name.removeprefix("aten::").partition(".")
             operator = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
-            has_kernel = name.removeprefix("aten::") in COMPOSITES or packet in FAST_PATHS
+            short = name.removeprefix("aten::")
+            has_kernel = short in COMPOSITES or short in ON_ONE_DEVICE or packet in FAST_PATHS
             if operator is not None and not has_kernel:
-                library.impl(
-                    name.removeprefix("aten::"), _kernel(operator, active_casts), "PreDispatch", with_keyset=True
-                )
+                library.impl(short, _kernel(operator, active_casts), "PreDispatch", with_keyset=True)
 
 
 def _operators_at(key: str) -> list[str]:

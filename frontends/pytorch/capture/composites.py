@@ -46,6 +46,7 @@ from ..operators.plan import (
     COMPOSITES,
     FAST_PATHS,
     KERNELS_OF_CPU,
+    ON_ONE_DEVICE,
     WITHOUT_GRADIENT,
     OperatorPlan,
     exists,
@@ -82,6 +83,22 @@ def register_composite_kernels(active_mode: Callable[[], CaptureMode | None]) ->
                 if name in WITHOUT_GRADIENT:
                     kernel = _unless_a_gradient_is_needed(name, kernel)
                 library.impl(name, kernel, "PreDispatch", with_keyset=True)
+        for name in ON_ONE_DEVICE:
+            library.impl(name, _kernel_on_one_device(overload(name), active_mode), "PreDispatch", with_keyset=True)
+
+
+def _kernel_on_one_device(operator: OpOverload, active_mode: Callable[[], CaptureMode | None]) -> Callable[..., Any]:
+    def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        mode = active_mode()
+        tensors = tensors_of(args, kwargs)
+        if mode is not None and autocast.is_any_enabled() and autocast.has_rule(operator, tensors):
+            return mode.casts.run(operator, args, kwargs)
+        if is_mixed(tensors):
+            with without_capture():
+                args, kwargs = without_data(args), without_data(kwargs)
+        return operator.redispatch(keyset & AFTER, *args, **kwargs)
+
+    return kernel
 
 
 def _composite_kernel(name: str, active_mode: Callable[[], CaptureMode | None]) -> Callable[..., Any]:

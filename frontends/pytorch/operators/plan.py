@@ -617,6 +617,12 @@ may be needed, and computes the vectors as well, by another algorithm with other
 KERNELS_OF_CPU = frozenset((*WITHOUT_GRADIENT, "mish_backward", "native_channel_shuffle"))
 """The members of :data:`COMPOSITES` that allocate inner results on the meta device, but not on a CPU."""
 
+ON_ONE_DEVICE = ("stft", "stft.center", "istft", "binary_cross_entropy_with_logits")
+"""Operators that fail, or whose gradients do, if only some operands are on the meta device.
+
+Functions may refer to tensors that are not copied with the model: the window of a loss, the weights of classes.
+"""
+
 _RECURRENT = (f"aten::{name}{cell}" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell"))
 
 ADDS_IN_PLACE = frozenset(("aten::linear", *_RECURRENT))
