@@ -66,7 +66,8 @@ def estimate(
         inputs: the arguments: a shape (tuple of ints), a ``costcore.Tensor``, a ``jax.ShapeDtypeStruct``, an array, or
             a pytree of these; several as a tuple or list, by name as a dict. Numbers, strings and functions are passed
             unchanged.
-        params: positions of the arguments of a function that are learned parameters.
+        params: positions of the arguments of a function that are learned parameters; default: models, train states,
+            variables of Flax, and arguments named ``params`` or ``variables``.
         dtype: the dtype of inputs given as shapes; default: float32.
         backward: whether to also count the gradients of the parameters, or of all inputs if there are no parameters.
             The gradients of the outputs are given as inputs.
@@ -152,7 +153,7 @@ def record_program(
     if closed_over and recorder.n_params_model is None:
         recorder.notes.append(
             f"{closed_over} elements of arrays that the function closes over are not counted as parameters. "
-            "Pass the arrays as an argument, with its position as params=…"
+            "Pass the arrays as an argument named params, or give its position as params=…"
         )
     recorder.modules.update(modules(program, recorder.calls, owned))
     if patterns:

@@ -306,8 +306,8 @@ def test_a_module_used_twice_is_counted_twice_and_its_parameters_once():
 
 
 def test_parameters_of_a_function_are_those_of_its_argument():
-    def run(params, x):
-        return jnp.take(params["table"], x, axis=0) @ params["w"]
+    def run(theta, x):
+        return jnp.take(theta["table"], x, axis=0) @ theta["w"]
 
     report = estimate(run, [{"table": (10, 4), "w": (4, 3)}, Tensor((2, 5), "int32")], params=0)
     assert report.total_report["n_params"] == 10 * 4 + 4 * 3
@@ -315,16 +315,61 @@ def test_parameters_of_a_function_are_those_of_its_argument():
     assert estimate(run, [{"table": (10, 4), "w": (4, 3)}, Tensor((2, 5), "int32")]).total_report["n_params"] == 0
 
 
-@pytest.mark.parametrize("call", [lambda model: model.apply, lambda model: jax.jit(lambda v, x: model.apply(v, x) * 2)])
-def test_scopes_of_a_function_are_the_modules_of_its_parameters(call):
-    model = Linen()
+def of_variables(model):
     variables = jax.eval_shape(lambda key: model.init(key, jnp.zeros((2, 4))), jax.random.key(0))
-    report = estimate(call(model), [variables, (2, 4)], params=0)
+    return model.apply, [variables, (2, 4)]
+
+
+def jitted(model):
+    apply, inputs = of_variables(model)
+    return jax.jit(lambda v, x: apply(v, x) * 2), inputs
+
+
+def training_step(model):
+    def step(params, opt_state, x):
+        gradients = jax.grad(lambda params: apply({"params": params}, x).sum())(params)
+        updates, opt_state = optimizer.update(gradients, opt_state)
+        return optax.apply_updates(params, updates), opt_state
+
+    apply, (variables, shape) = of_variables(model)
+    optimizer = optax.adam(1e-3)
+    state = jax.eval_shape(optimizer.init, variables["params"])
+    return step, {"params": variables["params"], "opt_state": state, "x": shape}
+
+
+@pytest.mark.parametrize("make", [of_variables, jitted, training_step])
+def test_params_and_variables_are_the_parameters_of_a_function(make):
+    function, inputs = make(Linen())
+    report = estimate(function, inputs)
     assert {path: len(module.own) for path, module in report.trace.run.modules.items()} == {
         "": 0,
         "Dense_0": 2,
         "head": 2,
     }
+
+
+def test_collections_beside_the_parameters_are_state():
+    class Normalized(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return linen.BatchNorm(use_running_average=True)(linen.Dense(3)(x))
+
+    function, inputs = of_variables(Normalized())
+    assert estimate(function, inputs).total_report["n_params"] == 4 * 3 + 3 + 2 * 3  # weight, bias, scale and shift
+
+
+def test_variables_of_a_split_model_are_its_parameters():
+    class Normalized(nnx.Module):
+        def __init__(self):
+            self.line, self.norm = nnx.Linear(4, 3, rngs=nnx.Rngs(0)), nnx.BatchNorm(3, rngs=nnx.Rngs(0))
+
+        def __call__(self, x):
+            return self.norm(self.line(x))
+
+    graph, state = nnx.split(Normalized())
+    report = estimate(lambda state, x: nnx.merge(graph, state)(x), [state, (2, 4)], backward=True)
+    assert report.total_report["n_params"] == 4 * 3 + 3 + 2 * 3
+    assert report.total_report["macs"] == 2 * 2 * 4 * 3  # forward, and the gradient of the weight
 
 
 def test_the_traceback_of_a_layer_of_a_library_is_that_of_the_library():

@@ -247,9 +247,17 @@ class _Reader:
 
     def _integers(self, at: int) -> tuple[int, ...]:
         """Return the elements of a list of 32-bit integers."""
-        start, count = self._list(at)
+        if not at:
+            return ()
+        content = self._content
+        at += UINT32(content, at)[0]
+        count = UINT32(content, at)[0]
         read = INTEGERS.get(count)
-        return struct.unpack_from(f"<{count}i", self._content, start) if read is None else read(self._content, start)
+        if read is not None and self._left > count:  # as in ``_list``, without its calls
+            self._left -= count + 1
+            return read(content, at + 4)
+        self.counted(count)
+        return struct.unpack_from(f"<{count}i", content, at + 4)
 
     def _operator(self, at: int, n_tensors: int) -> OperatorInfo:
         offsets = self._offsets(at)
@@ -303,7 +311,7 @@ class _Reader:
         shape = self._integers(shape_at and at + shape_at)
         if len(shape) > MOST_AXES:
             raise ValueError(f"a tensor has {len(shape)} axes")
-        signature = self._integers(signature_at and at + signature_at)
+        signature = self._integers(at + signature_at) if signature_at else ()
         open_axes: tuple[int, ...] = ()
         if shape and (min(shape) < 0 or (signature and min(signature) < 0)):
             sizes = shape

@@ -78,8 +78,8 @@ def is_jitted(model: object) -> bool:
 def of_function(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
     """Return the program of a function.
 
-    Its variables are the models among its arguments, else Flax train states, else the models in its closure. If
-    ``params`` gives positions, its variables are these arguments and NNX models.
+    Its variables are the models among its arguments, else the models in its closure, else the arguments of
+    :func:`_learned`. If ``params`` gives positions, its variables are these arguments and NNX models.
 
     In ``args``, variables are replaced by None; in ``kwargs``, they are removed.
     """
@@ -90,9 +90,10 @@ def of_function(model: Any, args: list[Any], kwargs: dict[str, Any], params: tup
         if found and (library.has_state or not params):
             return _of_arguments(library, model, found, args, kwargs, params)
     if not params:
-        params = tuple(i for i, value in enumerate(args) if _is_train_state(value))
+        _move_to_positions(model, args, kwargs)
+        params = tuple(_learned(model, args))
         closed_over = [*_closed_over(model)]
-        if not params and closed_over:
+        if closed_over and not any(_is_train_state(args[i]) for i in params):
             return _of_closure(model, closed_over, args, kwargs)
     return _of_learned(model, args, params)
 
@@ -117,9 +118,29 @@ def _takes_nothing(function: Any) -> bool:
 # Functions: learned arguments
 
 
+def _move_to_positions(model: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    # Move arguments given by name to their positions.
+    for name in _parameters(model)[len(args) :]:
+        if name not in kwargs:
+            return
+        args.append(kwargs.pop(name))
+
+
+def _learned(model: Any, args: Sequence[Any]) -> Iterator[int]:
+    """Yield the positions of arguments that are Flax states or collections, or are named ``params`` or ``variables``.
+
+    These names are the convention of Flax and Haiku, as in ``apply(params, x)``.
+    """
+    parameters = _parameters(model)
+    for i, value in enumerate(args):
+        is_named = i < len(parameters) and parameters[i] in ("params", "variables")
+        if is_named or _is_train_state(value) or _has_collections(value) or any(_kinds_of(value)):
+            yield i
+
+
 def _of_learned(model: Any, args: list[Any], params: tuple[int, ...]) -> Program:
     variables = [args[i] for i in params]
-    states = {number for number, i in enumerate(params) if _is_train_state(args[i])}
+    owners = [*map(owners_of, variables)]
     for i in params:
         args[i] = None
     name = name_of(model)
@@ -130,10 +151,7 @@ def _of_learned(model: Any, args: list[Any], params: tuple[int, ...]) -> Program
         _check_arrays(name, made)
         return made, ()
 
-    def owner_of(path: Sequence[Any]) -> Owner:
-        return _owner_in_state(path[1:]) if path[0].idx in states else owner_by_path(path[1:])
-
-    return Program(function, variables, owner_of, types={"": name})
+    return Program(function, variables, lambda path: owners[path[0].idx](path[1:]), types={"": name})
 
 
 def _completed(given: Sequence[Any], missing: Mapping[int, Any]) -> list[Any]:
@@ -156,11 +174,32 @@ def _is_train_state(value: Any) -> bool:
     return module is not None and isinstance(value, module.TrainState)
 
 
-def _owner_in_state(path: Sequence[Any]) -> Owner:
-    """Return the owner of a variable in a Flax train state; optimizer state is data."""
+def _has_collections(value: Any) -> bool:
+    return isinstance(value, Mapping) and isinstance(value.get("params"), Mapping)
+
+
+def _kinds_of(value: Any) -> Mapping[tuple[Any, ...], Role]:
+    """Return the role of every variable of an NNX state by path; empty for other values."""
+    nnx = import_module("costcore_jax.adapters.nnx") if "flax.nnx" in sys.modules else None
+    return {} if nnx is None else nnx.roles_in(value)
+
+
+def owners_of(value: Any) -> Callable[[Sequence[Any]], Owner]:
+    """Return a function that returns the owner of each variable of a learned argument by path.
+
+    A pytree of arrays has parameters only. Optimizer state in a Flax train state is data.
+    """
+    if _is_train_state(value):
+        of_params = owners_of(value.params)
+        return lambda path: of_params(path[1:]) if names(path)[0] == "params" else _owner_beside(path)
+    if _has_collections(value):
+        return lambda path: owner("param" if names(path)[0] == "params" else "state", names(path)[1:])
+    roles = _kinds_of(value)
+    return lambda path: owner(roles.get(tuple(names(path)), "param"), names(path)[: -1 if roles else None])
+
+
+def _owner_beside(path: Sequence[Any]) -> Owner:
     first, *keys = names(path)
-    if first == "params":
-        return owner_by_path(path[1:])
     return owner("state", keys) if first == "batch_stats" else Owner("data")
 
 
@@ -198,10 +237,12 @@ def _of_arguments(
 
 
 def _parameters(function: Any) -> list[str]:
+    """Return the names of the parameters that may be given by position and by name."""
     try:
-        return [*inspect.signature(function).parameters]
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # a function without a signature
         return []
+    return [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
 
 
 # Models in the closure of a function, such as ``jax.vmap(model)``
@@ -325,16 +366,19 @@ def _global_names(code: CodeType) -> Iterator[str]:
 # Models that are objects with arrays: Equinox and Flax NNX
 
 
-def of_models(library: Any, models: Mapping[str, Any], call: Callable[..., Any], learned: Any = ()) -> Program:
+def of_models(
+    library: Any, models: Mapping[str, Any], call: Callable[..., Any], learned: Sequence[Any] = ()
+) -> Program:
     """Return the program of a function that calls models; its variables are those of the models.
 
     Args:
         library: the adapter module of the library.
         models: the models by label, which prefixes the paths of their modules; ``""`` for a single model.
         call: the function, ``call(models, learned, *args, **kwargs)``.
-        learned: further learned arguments, a pytree of abstract values.
+        learned: further learned arguments, pytrees of abstract values.
     """
     variables, merge = library.split(models)
+    owners = [*map(owners_of, learned)]
     types = {path: type(module).__name__ for path, module in modules_in(library, models).items()}
 
     def function(variables: Any, *given: Any, **by_name: Any) -> Any:
@@ -345,7 +389,8 @@ def of_models(library: Any, models: Mapping[str, Any], call: Callable[..., Any],
         return library.arrays_of(made), library.updated(merged, before)
 
     def owner_of(path: Sequence[Any]) -> Owner:
-        return library.owner_of(path[1:]) if path[0].idx == 0 else owner_by_path(path[2:])
+        found: Owner = library.owner_of(path[1:]) if path[0].idx == 0 else owners[path[1].idx](path[2:])
+        return found
 
     return Program(function, (variables, learned), owner_of, types=types)
 
@@ -365,19 +410,6 @@ def modules_in(library: Any, models: Mapping[str, Any]) -> dict[str, Any]:
 def names(path: Sequence[Any]) -> list[str]:
     """Return the keys of a pytree path as strings."""
     return [str(getattr(key, "key", getattr(key, "name", getattr(key, "idx", key)))) for key in path]
-
-
-def owner_by_path(path: Sequence[Any]) -> Owner:
-    """Return the owner of a variable in the nested dicts of Flax, ``params/Dense_0/kernel``.
-
-    Variables in ``batch_stats`` are state.
-    """
-    keys, role = names(path), "param"
-    if keys[:1] == ["params"]:
-        keys = keys[1:]
-    elif keys[:1] == ["batch_stats"]:
-        keys, role = keys[1:], "state"
-    return owner(role, keys)  # type: ignore[arg-type]  # one of two roles
 
 
 def owner(role: Role, keys: Sequence[str]) -> Owner:

@@ -9,6 +9,8 @@ from typing import Any
 import jax
 from flax import nnx
 
+from costcore.ir import Role
+
 from ..values import Owner, Program
 from . import names, of_models, owner, paths_of
 
@@ -30,6 +32,19 @@ is_model = accepts
 def is_argument(value: object) -> bool:
     """Return whether an argument is an object with variables: a module, an optimizer, a metric, or random keys."""
     return isinstance(value, nnx.Pytree)
+
+
+def roles_in(value: object) -> dict[tuple[str, ...], Role]:
+    """Return the role of every variable of an ``nnx.State`` by path; empty for other values."""
+    if not isinstance(value, nnx.State):
+        return {}
+    # The leaves of a state may be variables or, if an optimizer made it, arrays.
+    kinds = {tuple(map(str, path)): type(each) for path, each in nnx.to_flat_state(value)}
+    return {(*path, "value"): _role(kind) for path, kind in kinds.items() if issubclass(kind, nnx.Variable)}
+
+
+def _role(kind: type) -> Role:
+    return "param" if issubclass(kind, nnx.Param) else "data" if issubclass(kind, nnx.OptState) else "state"
 
 
 def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
