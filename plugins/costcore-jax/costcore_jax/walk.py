@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
+import jax
 from jax.extend.core import Literal
 from jax.interpreters import partial_eval
 
@@ -35,6 +36,9 @@ LIBRARIES = (*OWN, "equinox", "flax", "haiku", "jax", "jaxlib", "keras")
 
 BOOKKEEPING = frozenset(("debug_callback", "debug_print", "name", "pvary", "tie"))
 """Primitives that annotate or print values; they are not recorded."""
+
+CALLBACKS = frozenset(("pure_callback", "io_callback"))
+"""Primitives that call Python functions at run time."""
 
 VIEWS = frozenset(
     ("broadcast_in_dim", "copy", "copy_p", "name", "optimization_barrier", "pvary", "reduce_precision", "reshape")
@@ -135,6 +139,12 @@ class Recording:
         )
         self.recorder.record(call)
         self.history.append(Recorded(name, equation.params, tuple(inputs), tuple(outputs), call))
+
+    def is_known(self, name: str) -> bool:
+        """Return whether a primitive is mapped or has a calculator of the user."""
+        native = f"jax::{name}"
+        calculators = self.recorder.calculators
+        return name in BOOKKEEPING or bool({name, native} & {*calculators}) or self._translate.has_row(native)
 
     def identity(self, value: Value) -> int:
         """Return the operand id of a value."""
@@ -253,9 +263,26 @@ class Walker:
             return self._handlers[name](self, equation, inputs, place._replace(names=place.names.inside(equation)))
         if name in INLINED and (inner := equation.params.get(INLINED[name])) is not None:
             return self.walk_closed(inner, inputs, place._replace(names=place.names.inside(equation)))
+        if not self.recording.is_known(name) and (inner := _implementation(equation)) is not None:
+            return self.walk_closed(inner, inputs, place._replace(names=place.names.inside(equation)))
         outputs = [value_of(variable.aval) for variable in equation.outvars]
         self.recording.record(equation, inputs, outputs, place)
         return outputs
+
+
+def _implementation(equation: Any) -> Any:
+    # A library may define primitives by functions of JAX, which it also lowers them by. None if JAX cannot trace it.
+    primitive = equation.primitive
+    run = primitive.impl
+    if not isinstance(run, FunctionType) or run.__module__.partition(".")[0] in ("jax", "jaxlib"):
+        return None
+    abstract = [jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in equation.invars]
+    try:
+        closed = jax.make_jaxpr(lambda *operands: run(*operands, **equation.params))(*abstract)
+    except (TypeError, ValueError, NotImplementedError):  # it computes with NumPy, or calls other code
+        return None
+    is_same = [aval.shape for aval in closed.out_avals] == [variable.aval.shape for variable in equation.outvars]
+    return closed if is_same and all(each.primitive is not primitive for each in equations(closed.jaxpr)) else None
 
 
 def constant_of(array: Any, aval: Any = None) -> Value:
@@ -419,6 +446,13 @@ def cond(walker: Walker, equation: Any, inputs: list[Value], place: Place) -> li
         outputs = walker.walk_closed(branch, operands, place._replace(region=f"{region}.{i}"))
         walked.append((recorder.calls[mark:], walker.recording.history[known:], outputs))
         del recorder.calls[mark:], walker.recording.history[known:]
+    checks = [i for i, (calls, _, _) in enumerate(walked) if calls and all(call.type in CALLBACKS for call in calls)]
+    if len(checks) == len(walked) - 1:
+        recorder.assume("branches that only call Python, as the checks of equinox.error_if do, are not taken")
+        ((calls, history, outputs),) = (each for i, each in enumerate(walked) if i not in checks)
+        recorder.calls += calls
+        walker.recording.history += history
+        return outputs
     choice = most_expensive({i: calls for i, (calls, _, _) in enumerate(walked)}, recorder)
     recorder.assume(
         f"the condition depends on data: the most expensive of {len(walked)} branches, number {choice.counted} "

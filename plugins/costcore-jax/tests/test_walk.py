@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+import equinox
 import jax
 import jax.numpy as jnp
 import numpy
 import pytest
 from jax import lax
+from jax.extend.core import Primitive
 
 from costcore import Tensor, estimate
 
@@ -207,6 +209,43 @@ def test_an_operator_that_jax_does_not_see_is_listed():
     (entry,) = report.ignored_layers.values()
     assert entry["type"] == "pure_callback"
     assert "test_walk.py" in entry["traceback"]
+
+
+def primitive(name, implementation):
+    made = Primitive(name)
+    made.def_impl(implementation)
+    made.def_abstract_eval(lambda x: jax.core.ShapedArray(x.shape, x.dtype))
+    return made
+
+
+def test_the_primitive_of_a_library_is_the_functions_of_jax_inside():
+    double = primitive("double", lambda x: x @ x + x)
+    report = estimate(lambda x: double.bind(x), (4, 4))
+    assert (report.status, report.total_report["macs"], report.total_report["flops"]) == ("complete", 64, 64 + 16)
+
+
+@pytest.mark.parametrize("with_itself", [False, True])
+def test_the_primitive_of_a_library_that_jax_cannot_trace_is_listed(with_itself):
+    def implementation(x):
+        return opaque.bind(x) if with_itself else numpy.sin(numpy.asarray(x))
+
+    opaque = primitive("opaque", implementation)
+    with pytest.warns(UserWarning, match="opaque"):
+        report = estimate(lambda x: opaque.bind(x), (4, 4))
+    assert [entry["type"] for entry in report.ignored_layers.values()] == ["opaque"]
+
+
+@pytest.mark.filterwarnings("ignore:.*assumption:costcore.CostWarning")
+def test_error_checks_are_not_taken():
+    def run(x):
+        return equinox.error_if(x, jnp.any(x > 3), "too large") * 2
+
+    report = estimate(run, (4,))
+    assert [each.what for each in report.assumptions] == [
+        "branches that only call Python, as the checks of equinox.error_if do, are not taken"
+    ]
+    assert report.total_report["flops"] >= 4 + 3 + 4  # comparisons, any, product
+    assert not report.ignored_layers
 
 
 def test_dimension_numbers_of_products():
