@@ -15,7 +15,7 @@ OPTIONS = ("params", "dtype", "backward", "regroup", "explain_regroup", "trips")
 @hookimpl
 def costcore_frontends() -> tuple[FrontendSpec, ...]:
     """Return the frontend, which imports JAX when it is used."""
-    models = ("a function on JAX", "a module of Flax, Haiku, Equinox or Keras on JAX")
+    models = ("a function on JAX", "a module of Flax, Haiku, Equinox or Keras on JAX", "an object with arrays of JAX")
     return (
         FrontendSpec(
             "jax",

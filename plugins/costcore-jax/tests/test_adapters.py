@@ -348,6 +348,107 @@ def test_params_and_variables_are_the_parameters_of_a_function(make):
     }
 
 
+class Line:
+    """An object of the user: 12 + 3 parameters."""
+
+    def __init__(self, features=4):
+        self.weight, self.bias = jnp.ones((features, 3)), jnp.zeros(3)
+
+    def __call__(self, x):
+        return self.encode(x) + self.bias
+
+    def encode(self, x):
+        return x @ self.weight
+
+
+@jax.tree_util.register_pytree_node_class
+class Tree(Line):
+    """A pytree without names."""
+
+    def tree_flatten(self):
+        return (self.weight, self.bias), None
+
+    @classmethod
+    def tree_unflatten(cls, _, children):
+        made = cls()
+        made.weight, made.bias = children
+        return made
+
+
+class Pair:
+    """Two layers, in a list."""
+
+    def __init__(self, kind):
+        self.layers = [kind(), kind(3)]
+
+    def __call__(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class WithParams:
+    """A network beside its parameters."""
+
+    def __init__(self):
+        self.net = Linen()
+        self.state = self.net.init(jax.random.key(0), jnp.zeros((2, 4)))
+
+    def __call__(self, x):
+        return self.net.apply(self.state, x)
+
+
+@pytest.mark.parametrize("make", [Line, Tree])
+@pytest.mark.parametrize(
+    ("use", "parameters"),
+    [
+        (lambda model: (model, [(2, 4)]), 15),
+        (lambda model: (model.encode, [(2, 4)]), 12),
+        (lambda model: (lambda x: model(x), [(2, 4)]), 15),
+        (lambda model: (jax.jit(lambda x: model(x)), [(2, 4)]), 15),
+    ],
+)
+def test_objects_of_any_class_are_models(make, use, parameters):
+    model, inputs = use(make())
+    report = estimate(model, inputs, backward=True)
+    assert report.total_report["macs"] == 2 * 24  # forward, and the gradient of the weight
+    assert report.total_report["n_params"] == parameters
+
+
+@pytest.mark.parametrize("kind", [Line, Tree])
+def test_rows_of_objects_have_the_names_of_their_attributes(kind):
+    report = estimate(Pair(kind), [(2, 4)])
+    assert {path: costs["macs"] for path, costs in report.by("module").items() if path} == {
+        "layers.0": 2 * 12,
+        "layers.1": 2 * 9,
+    }
+    assert report.total_report["n_params"] == 15 + 12
+
+
+def test_an_object_that_holds_variables_of_flax_has_its_scopes():
+    modules = estimate(WithParams(), [(2, 4)]).trace.run.modules
+    assert {path: len(module.own) for path, module in modules.items()} == {"": 0, "Dense_0": 2, "head": 2}
+
+
+def test_a_training_step_takes_pytrees_of_any_class():
+    def step(model, x):
+        return jax.tree.map(lambda w, g: w - g, model, jax.grad(lambda model: model(x).sum())(model))
+
+    report = estimate(step, [Tree(), (2, 4)])
+    assert (report.total_report["macs"], report.total_report["n_params"]) == (24, 15)
+    assert report.by("phase")["optimizer"]["flops"] == 15
+
+
+def test_parameters_in_a_closure_are_those_of_the_function():
+    model, x = Linen(), (2, 4)
+    variables = model.init(jax.random.key(0), jnp.zeros(x))
+    params = {"w": jnp.ones((4, 3))}
+    assert estimate(lambda x: model.apply(variables, x), x, backward=True).total_report["n_params"] == sum(
+        leaf.size for leaf in jax.tree.leaves(variables)
+    )
+    assert estimate(lambda x: x @ params["w"], x).total_report["n_params"] == 12
+
+
 def test_collections_beside_the_parameters_are_state():
     class Normalized(linen.Module):
         @linen.compact

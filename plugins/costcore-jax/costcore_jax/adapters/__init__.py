@@ -37,10 +37,11 @@ LIBRARIES: Mapping[str, str] = {
     "haiku": "haiku",
     "equinox": "equinox",
     "keras": "keras",
+    "jax": "objects",
 }
-"""The adapter module of each library."""
+"""The adapter module of each library; the last takes objects that no other takes."""
 
-OBJECTS = ("flax.nnx", "equinox")
+OBJECTS = ("flax.nnx", "equinox", "jax")
 """Libraries whose models are objects with arrays: functions take them as arguments or close over them."""
 
 FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, partial, jax.custom_jvp, jax.custom_vjp, jnp.ufunc)
@@ -78,8 +79,8 @@ def is_jitted(model: object) -> bool:
 def of_function(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
     """Return the program of a function.
 
-    Its variables are the models among its arguments, else the models in its closure, else the arguments of
-    :func:`_learned`. If ``params`` gives positions, its variables are these arguments and NNX models.
+    Its variables are the models among its arguments, else the arguments of :func:`_learned`, else the models in its
+    closure. If ``params`` gives positions, its variables are these arguments and NNX models.
 
     In ``args``, variables are replaced by None; in ``kwargs``, they are removed.
     """
@@ -92,9 +93,9 @@ def of_function(model: Any, args: list[Any], kwargs: dict[str, Any], params: tup
     if not params:
         _move_to_positions(model, args, kwargs)
         params = tuple(_learned(model, args))
-        closed_over = [*_closed_over(model)]
-        if closed_over and not any(_is_train_state(args[i]) for i in params):
-            return _of_closure(model, closed_over, args, kwargs)
+        closed_over = [] if params else [*_closed_over(model)]
+        if closed_over:
+            return of_closure(model, closed_over, args, kwargs)
     return _of_learned(model, args, params)
 
 
@@ -118,6 +119,10 @@ def _takes_nothing(function: Any) -> bool:
 # Functions: learned arguments
 
 
+def _is_named_parameters(name: str, value: Any) -> bool:
+    return name in ("params", "variables") and any(hasattr(leaf, "dtype") for leaf in jax.tree.leaves(value))
+
+
 def _move_to_positions(model: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
     # Move arguments given by name to their positions.
     for name in _parameters(model)[len(args) :]:
@@ -133,8 +138,8 @@ def _learned(model: Any, args: Sequence[Any]) -> Iterator[int]:
     """
     parameters = _parameters(model)
     for i, value in enumerate(args):
-        is_named = i < len(parameters) and parameters[i] in ("params", "variables")
-        if is_named or _is_train_state(value) or _has_collections(value) or any(_kinds_of(value)):
+        is_named = i < len(parameters) and _is_named_parameters(parameters[i], value)
+        if is_named or _is_train_state(value) or has_collections(value) or any(_kinds_of(value)):
             yield i
 
 
@@ -174,7 +179,8 @@ def _is_train_state(value: Any) -> bool:
     return module is not None and isinstance(value, module.TrainState)
 
 
-def _has_collections(value: Any) -> bool:
+def has_collections(value: Any) -> bool:
+    """Return whether a value is a dict of collections of Flax, with the parameters as ``params``."""
     return isinstance(value, Mapping) and isinstance(value.get("params"), Mapping)
 
 
@@ -192,7 +198,7 @@ def owners_of(value: Any) -> Callable[[Sequence[Any]], Owner]:
     if _is_train_state(value):
         of_params = owners_of(value.params)
         return lambda path: of_params(path[1:]) if names(path)[0] == "params" else _owner_beside(path)
-    if _has_collections(value):
+    if has_collections(value):
         return lambda path: owner("param" if names(path)[0] == "params" else "state", names(path)[1:])
     roles = _kinds_of(value)
     return lambda path: owner(roles.get(tuple(names(path)), "param"), names(path)[: -1 if roles else None])
@@ -248,7 +254,7 @@ def _parameters(function: Any) -> list[str]:
 # Models in the closure of a function, such as ``jax.vmap(model)``
 
 
-def _of_closure(
+def of_closure(
     model: Any, closed_over: Sequence[tuple[str, Any, Any]], args: list[Any], kwargs: dict[str, Any]
 ) -> Program:
     """Return the program of a function with models in its closure.
@@ -300,7 +306,7 @@ def _of_closure(
         function,
         [jax.ShapeDtypeStruct(closed.consts[i].shape, closed.consts[i].dtype) for i in learned],
         lambda path: of_constants[path[0].idx],
-        types={path: type(module).__name__ for path, module in modules.items()},
+        types={"": name_of(model), **{path: type(module).__name__ for path, module in modules.items()}},
     )
 
 
@@ -314,6 +320,8 @@ def _closed_over(function: Any) -> Iterator[tuple[str, Any, Any]]:
             return
         seen.add(id(value))
         library = next((each for each in libraries if each.is_model(value)), None)
+        if _is_named_parameters(label, value):
+            library = import_module("costcore_jax.adapters.objects")
         if library is not None:
             yield label, library, value
             return
