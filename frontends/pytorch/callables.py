@@ -27,8 +27,11 @@ from .capture.dispatch_mode import THREAD
 from .meta.model_copy import global_names
 from .tensors import META, join
 
-MAX_DEPTH = 3
+MAX_DEPTH = 8
 """How many objects may lie between a callable and a module that it reaches."""
+
+_MOST_ITEMS = 1000
+"""The maximum number of items of a list or dict that is searched for modules."""
 
 _LIBRARIES = ("torch", "builtins", "numpy", "collections", "functools", "logging", "threading")
 
@@ -117,10 +120,10 @@ def bound(called: Model, copied: Module) -> Callable[..., Any]:
 
 
 def uses_torch(model: Any) -> bool:
-    """Return whether a callable uses PyTorch: it reaches a module, or refers to something from ``torch``."""
+    """Return whether a callable uses PyTorch: it reaches a module or tensor, or refers to something from ``torch``."""
     if isinstance(model, (type, ModuleType)) or not callable(model):
         return False
-    if _owner(model) is not None or next(_modules_of(model), None) is not None:
+    if _owner(model) is not None or any(isinstance(each, (Module, Tensor)) for _, each in _reached(model)):
         return True
     function = _innermost(model)
     if isinstance(function, (BuiltinFunctionType, BuiltinMethodType)):
@@ -187,6 +190,10 @@ def _rebound(function: Any, module: Module) -> Callable[..., Any]:
 
 
 def _modules_of(function: Any) -> Iterator[tuple[str, Module]]:
+    return ((name, value) for name, value in _reached(function) if isinstance(value, Module))
+
+
+def _reached(function: Any) -> Iterator[tuple[str, Any]]:
     # Breadth first, so that names are short.
     level: list[tuple[str, Any]] = [("", function)]
     seen: set[int] = set()
@@ -196,9 +203,8 @@ def _modules_of(function: Any) -> Iterator[tuple[str, Module]]:
             if id(value) in seen:
                 continue
             seen.add(id(value))
-            if isinstance(value, Module):
-                yield name, value
-            else:
+            yield name, value
+            if not isinstance(value, Module):
                 inner += ((f"{name}_{key}" if name else str(key), item) for key, item in _reachable(value))
         level = inner
 
@@ -217,9 +223,9 @@ def _reachable(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=False)
         yield from (value.__kwdefaults__ or {}).items()
     elif isinstance(value, Mapping):
-        yield from [*value.items()]
+        yield from [*value.items()] if len(value) <= _MOST_ITEMS else ()
     elif isinstance(value, (list, tuple)):
-        yield from enumerate(value)
+        yield from enumerate(value) if len(value) <= _MOST_ITEMS else ()
     elif type(value).__module__.partition(".")[0] not in _LIBRARIES:
         yield from [*getattr(value, "__dict__", {}).items()]
 

@@ -257,7 +257,7 @@ def _copied(name: str, value: Any, memo: dict[int, Any], deep: list[str]) -> Any
 # cells, defaults and globals, with the copies in place of the originals.
 
 
-MAX_DEPTH = 6
+MAX_DEPTH = 9
 """The maximum number of objects between a function and the part of the model to which it refers."""
 
 _Cache: Any = type(lru_cache(len))
@@ -496,7 +496,7 @@ class Rebinder:
         elif isinstance(value, (tuple, *_MUTABLE)):
             yield from [*value]
         elif _is_object(value):
-            yield from (x for x in [*vars(value).values()] if not isinstance(x, _MUTABLE))
+            yield from (x for x in [*vars(value).values()] if _may_hold_models(x))
 
 
 def closures_of(kind: type) -> tuple[tuple[str, FunctionType], ...]:

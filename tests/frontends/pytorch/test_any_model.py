@@ -570,6 +570,64 @@ def test_a_loader_inside_a_function_gives_its_batches(shuffle, assumed):
     assert [each.what for each in report.assumptions] == assumed
 
 
+class Affine:
+    """A layer without ``nn.Module``."""
+
+    def __init__(self, n_in, n_out):
+        self.weight = torch.randn(n_in, n_out, requires_grad=True)
+        self.bias = torch.zeros(n_out, requires_grad=True)
+
+    def __call__(self, x):
+        return x @ self.weight + self.bias
+
+
+class Layers:
+    """Layers in a list, as tutorials that build a network from tensors have them."""
+
+    def __init__(self, *layers):
+        self.layers = [*layers]
+
+    def __call__(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def calling(model):
+    return lambda x: model(x)
+
+
+class Trainer:
+    """A model inside lists of objects."""
+
+    def __init__(self):
+        self.agents = [SimpleNamespace(policies={"actor": Layers(Line())})]
+
+    def evaluate(self, x):
+        return self.agents[0].policies["actor"](x)
+
+
+@pytest.mark.parametrize(
+    ("make", "parameters"),
+    [
+        (lambda: Affine(8, 4), 32 + 4),
+        (lambda: Layers(Affine(8, 2), Affine(2, 4)), 16 + 2 + 8 + 4),
+        (lambda: calling(Layers(Affine(8, 4), Affine(4, 2))), 32 + 4 + 8 + 2),
+        (lambda: calling(Trainer().evaluate), 32 + 4),
+        (lambda: Trainer().evaluate, 32 + 4),
+    ],
+    ids=["layer", "layers", "function", "trainer", "method"],
+)
+def test_objects_of_any_class_are_models(make, parameters):
+    model = make()
+    report = estimate(model, (3, 8), backward=True)
+    x = torch.randn(3, 8)
+    with ComputationalCostHook() as hook:
+        model(x).sum().backward()
+    assert report.total_report["macs"] == hook.total_report["macs"]
+    assert report.total_report["n_params"] == parameters
+
+
 def weight_decay(model):
     return lambda y: y.sum() + sum(parameter.square().sum() for parameter in model.parameters())
 
