@@ -230,6 +230,7 @@ CLOSURES = {
     "filter_jit": lambda net: equinox.filter_jit(lambda x: GLOBAL(x)),
     "partial": lambda net: partial(lambda model, x: model(x), GLOBAL),
     "nnx": lambda net: lambda x: net(x),
+    "nnx in vmap": lambda net: jax.vmap(net),
     "method": lambda net: net.__call__,
     "dict": lambda net: lambda x: BY_NAME["model"](x),
     "object": lambda net: lambda x: HOLDER.model(x),

@@ -343,8 +343,7 @@ def _inside(value: Any) -> Iterator[tuple[Any, Any]]:
     elif isinstance(value, MethodType):
         yield from (("", value.__self__), ("", value.__func__))
     elif isinstance(value, FunctionType):
-        if "site-packages" not in str(value.__globals__.get("__file__")):
-            yield from _variables_of(value)
+        yield from _variables_of(value)
     elif isinstance(value, (dict, list, tuple)):
         if len(value) <= MOST_ITEMS:
             yield from value.items() if isinstance(value, dict) else enumerate(value)
@@ -359,6 +358,8 @@ def _variables_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
             yield name, cell.cell_contents
         except ValueError:  # not assigned yet
             continue
+    if "site-packages" in str(function.__globals__.get("__file__")):
+        return  # of a library, such as the function that ``jax.vmap`` returns
     for name in _global_names(function.__code__):
         if name in function.__globals__:
             yield name, function.__globals__[name]
