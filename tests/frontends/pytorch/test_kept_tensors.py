@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from functools import lru_cache, wraps
 
 import pytest
@@ -169,3 +170,17 @@ def test_what_a_hook_collects_stays_and_is_told():
     report = estimate(model, (2, N))
     assert [x.shape for x in collected] == [(2, N)]
     assert "1 tensor ((2, 4)) of this estimate stays" in report.notes[-1]
+
+
+def test_garbage_is_not_kept():
+    class Circle:
+        def __init__(self, x):
+            self.x, self.itself = x, self
+
+    class Collects(nn.Module):
+        def forward(self, x):
+            circle = Circle(x + 1)
+            gc.collect()
+            return circle.x * 2
+
+    assert estimate(Collects(), (2, N)).notes == []
