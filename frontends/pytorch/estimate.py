@@ -665,6 +665,8 @@ class KeptTensors:
         modules = {id(module): module for module in map(_module_of, self._classes) if module is not None}
         owners: list[Any] = [*self._classes, *modules.values()]
         self._namespaces = [(owner, dict(vars(owner))) for owner in owners]
+        names = (names for module in modules_of(model) for names in (vars(module), module._buffers))
+        self._names_of_modules = [(each, dict(each)) for each in names]
         self._watched: list[Identities] = []
         self._shared: list[tuple[Any, Any, bool]] = []
 
@@ -732,6 +734,14 @@ class KeptTensors:
 
     def _restore_namespaces(self) -> None:
         kept = set(map(id, self._tensors()))
+        for names, was in self._names_of_modules if kept else ():  # a class may list the modules that it made
+            for name, value in [*names.items()]:
+                if value is was.get(name) or kept.isdisjoint(map(id, _within([value]))):
+                    continue
+                if name in was:
+                    names[name] = was[name]
+                else:
+                    del names[name]
         for owner, before in self._namespaces if kept else ():
             for name, value in [*vars(owner).items()]:
                 if value is before.get(name) or kept.isdisjoint(map(id, _within([value]))):
