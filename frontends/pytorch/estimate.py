@@ -32,12 +32,19 @@ from costcore.trace.run import Recorder
 from .callables import CallableModule, Model, Twin, as_model, bound, uses_torch
 from .capture.context import capture
 from .capture.dispatch_mode import CaptureMode, RegroupedFunctions, check_regroup
-from .capture.surroundings import NAMES_A_GPU, gpu_code, lacks_gpu, wait_for_threads
+from .capture.surroundings import NAMES_A_GPU, generators_of_meta, gpu_code, lacks_gpu, wait_for_threads
 from .inputs import consume, model_arguments, torch_dtype, variants_with_numbers
 from .meta.branches import Branch, Branches, EndlessLoopError
 from .meta.model_copy import has_lazy_parameters, keep_input_checks, meta_copy, supported_on_meta, wrapper_names
 from .meta.values import META, PLAIN, Values, masks_are_known, tensors_in, tensors_of, without_data
-from .model_errors import ModelErrorContext, lacks_gradients, missed_values, missing_inputs, needs_arguments
+from .model_errors import (
+    ModelErrorContext,
+    check_gradients,
+    lacks_gradients,
+    missed_values,
+    missing_inputs,
+    needs_arguments,
+)
 from .recording.modules import Identities
 from .tensors import PackedWeights, cached_tensors, modules_of, not_compiled
 from .training import (
@@ -502,9 +509,12 @@ class _Pass(NamedTuple):
         ):
             result = consume(mode, self.meta_model, self.called.run(self.meta_model, self.args, self.kwargs))
             wait_for_threads(mode)
+            if not settings.has_gradients:
+                check_gradients(mode.recording)
         if not settings.backward:
             return result
-        with ModelErrorContext(model, mode.recording, "backward", self.passed, self.values.missed):
+        backward = ModelErrorContext(model, mode.recording, "backward", self.passed, self.values.missed)
+        with backward, _gpu(settings.has_gpu):  # the loss and recomputed modules name devices, too
             held = run_backward(mode, result, settings.loss, type(model).__name__)
         note_lost_rows(mode, self.meta_model)
         for ledger in mode.ledgers:
@@ -513,7 +523,7 @@ class _Pass(NamedTuple):
 
 
 def _gpu(has_gpu: bool | None) -> AbstractContextManager[None]:
-    return nullcontext() if has_gpu is None else gpu_code(has_gpu)
+    return generators_of_meta() if has_gpu is None else gpu_code(has_gpu)
 
 
 @contextmanager
@@ -659,6 +669,8 @@ class KeptTensors:
         modules = {id(module): module for module in map(_module_of, self._classes) if module is not None}
         owners: list[Any] = [*self._classes, *modules.values()]
         self._namespaces = [(owner, dict(vars(owner))) for owner in owners]
+        names = (names for module in modules_of(model) for names in (vars(module), module._buffers))
+        self._names_of_modules = [(each, dict(each)) for each in names]
         self._watched: list[Identities] = []
         self._shared: list[tuple[Any, Any, bool]] = []
 
@@ -707,7 +719,7 @@ class KeptTensors:
         _remove_from_holders(self._tensors())
         if not self._tensors():
             return
-        gc.collect(0)
+        gc.collect()  # cycles that an earlier collection, such as one by the code of the model, found in use
         kept = [tensor for tensor in self._tensors() if tensor.is_meta]
         if kept:
             stay = "stay" if len(kept) > 1 else "stays"
@@ -726,6 +738,14 @@ class KeptTensors:
 
     def _restore_namespaces(self) -> None:
         kept = set(map(id, self._tensors()))
+        for names, was in self._names_of_modules if kept else ():  # a class may list the modules that it made
+            for name, value in [*names.items()]:
+                if value is was.get(name) or kept.isdisjoint(map(id, _within([value]))):
+                    continue
+                if name in was:
+                    names[name] = was[name]
+                else:
+                    del names[name]
         for owner, before in self._namespaces if kept else ():
             for name, value in [*vars(owner).items()]:
                 if value is before.get(name) or kept.isdisjoint(map(id, _within([value]))):

@@ -55,6 +55,16 @@ _CASTS = {torch.float16: "half", torch.bfloat16: "bfloat16", torch.float32: "flo
 """The method of a tensor that casts it to a dtype."""
 
 
+def check_gradients(recording: Recording) -> None:
+    """Fail as a run without gradients does if an optimizer made a step: its code may ask ``loss.requires_grad``.
+
+    Raises:
+        RuntimeError: one that :func:`lacks_gradients` accepts.
+    """
+    if recording.locator.has_stepped:
+        raise RuntimeError(f"the loss {_NO_GRADIENTS}")
+
+
 def lacks_gradients(error: BaseException | None) -> bool:
     """Return whether code computes gradients itself, such as a training step, and failed because they were disabled."""
     return isinstance(error, RuntimeError) and _NO_GRADIENTS in str(error)

@@ -373,16 +373,24 @@ def gpu_code(is_available: bool, in_capture: bool = True) -> Iterator[None]:
         for name in (name for name in dir(torch.cuda) if name.endswith("Tensor")):
             dtype = getattr(torch, name).dtype
             replace(stack, torch.cuda, name, _where(applies, partial(_legacy, dtype), getattr(torch.cuda, name)))
-        replace(
-            stack,
-            torch,
-            "Generator",
-            _GeneratorType("Generator", (), {"original": torch.Generator, "applies": applies}),
-        )
+        stack.enter_context(generators_of_meta(applies))
         # PyTorch checks the arguments of ``record_stream`` before the mode sees the call.
         replace(stack, Tensor, "record_stream", _where(applies, _nothing, Tensor.record_stream))
         replace(stack, torch.overrides, "has_torch_function", _without_mode(torch.overrides.has_torch_function))
         stack.enter_context(_Devices())
+        yield
+
+
+@contextmanager
+def generators_of_meta(applies: Callable[[], bool] | None = None) -> Iterator[None]:
+    """Let ``torch.Generator(x.device)`` make a generator of the CPU if ``x`` is a meta tensor, or on a missing GPU.
+
+    Args:
+        applies: returns whether the running thread is one that captures.
+    """
+    facts = {"original": torch.Generator, "applies": applies or _is_capturing, "lacks_gpu": applies is not None}
+    with ExitStack() as stack:
+        replace(stack, torch, "Generator", _GeneratorType("Generator", (), facts))
         yield
 
 
@@ -504,12 +512,14 @@ def _legacy(dtype: torch.dtype, *sizes: Any) -> Tensor:
 
 
 class _GeneratorType(type):
-    # Replaces ``torch.Generator``: ``Generator("cuda")`` makes a generator of the CPU, and ``isinstance`` accepts it.
+    # Replaces ``torch.Generator``: that of meta tensors is one of the CPU, and ``isinstance`` accepts it.
     original: Any
     applies: Any
+    lacks_gpu: bool
 
     def __call__(cls, device: Any = "cpu") -> Any:
-        return cls.original("cpu" if cls.applies() and _is_gpu(device) else device)
+        is_replaced = torch.device(device).type == "meta" or (cls.lacks_gpu and _is_gpu(device))
+        return cls.original("cpu" if is_replaced and cls.applies() else device)
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, cls.original)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import prod
 from textwrap import dedent
 from tokenize import TokenError
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, TypeAlias
 
 import torch
@@ -30,6 +30,9 @@ NUMBERS_ARE_ZERO = "a random number was taken as 0, which makes the pass more ex
 
 MAX_READS = 1000
 """The maximum reads of the condition of a branch while its other side is tried; more suggest an endless loop."""
+
+MAX_ROUNDS = 64
+"""The maximum reads of the condition of a ``while`` in the same run: data without values never change it."""
 
 _BETWEEN = ("torch._tensor", "torch.overrides", "torch.utils._device")
 """Modules of frames between the user's code and the operator."""
@@ -86,12 +89,17 @@ class Branches:
         return (1, NUMBERS_ARE_ONE) if self._side(path) else (0, NUMBERS_ARE_ZERO)
 
     def _side(self, path: str) -> bool:
-        found = next((x for x, _ in user_frames() if x.f_globals.get("__name__") not in _BETWEEN), None)
-        code, position = (None, 0) if found is None else (found.f_code, found.f_lasti)
+        found = _reader()
+        code, position = (None, 0) if found is None else (found[0].f_code, found[0].f_lasti)
         branch: Branch = (code, position, path)
         self.met[branch] += 1
         self.last = branch
-        if self.sides and self.met[branch] > MAX_READS:
+        n_reads = self.met[branch]
+        if (
+            self.sides
+            and n_reads > MAX_ROUNDS
+            and (n_reads > MAX_READS or (found is not None and _is_of_while(*found)))
+        ):
             raise EndlessLoopError(f"module {path!r}: a loop does not end on the other side of a branch")
         return self.sides.get(branch, self.sides.get((code, position, None), True))
 
@@ -125,19 +133,33 @@ def passing_value() -> tuple[bool, str] | None:
     The condition is being read from a tensor, in the running line of the user's code. The result is None if this line
     is not a check: an ``assert``, or an ``if`` with a branch that raises or only warns.
     """
-    frames = ((frame, line) for frame, line in user_frames() if frame.f_globals.get("__name__") not in _BETWEEN)
-    found = next(frames, None)
+    found = _reader()
     return None if found is None else _passing_value(found[0].f_code, found[1])
+
+
+def _reader() -> tuple[FrameType, int] | None:
+    # The frame of the user's code that reads a condition, and its line.
+    return next((each for each in user_frames() if each[0].f_globals.get("__name__") not in _BETWEEN), None)
+
+
+def _is_of_while(frame: FrameType, line: int) -> bool:
+    tree, line = _source(frame.f_code, line)
+    loops = (node for node in ast.walk(tree) if isinstance(node, ast.While))
+    return any(node.test.lineno <= line <= (node.test.end_lineno or 0) for node in loops)
+
+
+def _source(code: CodeType, line: int) -> tuple[ast.AST, int]:
+    # The syntax tree of a function, and the line in it. The tree is empty if there is no source.
+    try:
+        lines, first = inspect.getsourcelines(code)
+        return ast.parse(dedent("".join(lines))), line - max(first, 1) + 1
+    except (OSError, SyntaxError, TokenError):  # typed at a prompt, inside an expression, or changed since
+        return ast.Module([], []), line
 
 
 @lru_cache(maxsize=1024)
 def _passing_value(code: CodeType, line: int) -> tuple[bool, str] | None:
-    try:
-        lines, first = inspect.getsourcelines(code)
-        tree = ast.parse(dedent("".join(lines)))
-    except (OSError, SyntaxError, TokenError):  # typed at a prompt, inside an expression, or changed since
-        return None
-    line -= max(first, 1) - 1
+    tree, line = _source(code, line)
     for node in ast.walk(tree):
         assumption = CHECK_PASSES
         if isinstance(node, ast.Assert):

@@ -691,7 +691,7 @@ POINTWISE: Mapping[str, Callable[..., Any]] = {
 # Backward passes
 
 
-_DIFFERENTIATED = "threshold gelu silu hardtanh hardswish hardsigmoid leaky_relu sigmoid tanh"
+_DIFFERENTIATED = "gelu silu hardtanh hardswish hardsigmoid sigmoid tanh softplus logit"
 
 _PLAIN_FLOATS = frozenset((torch.float32, torch.float64))
 
@@ -700,9 +700,21 @@ HALVES = frozenset((torch.bfloat16, torch.float16))
 
 
 def unary_backward(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor | None:
-    """Return the empty gradient of a function of every element."""
-    is_plain = gradient.dtype in FLOATS and gradient.dtype == x.dtype and gradient.shape == x.shape
-    return empty_like(x) if is_plain and gradient.stride() == x.stride() and is_dense(x) else None
+    """Return the empty gradient of a function of every element.
+
+    If the layouts differ, some kernels that PyTorch writes in Python return that of ``x``; all others, on a CPU and a
+    GPU, return that of the gradient.
+    """
+    if gradient.dtype not in FLOATS or gradient.dtype != x.dtype or gradient.shape != x.shape:
+        return None
+    if gradient.stride() == x.stride():
+        return empty_like(x) if is_dense(x) else None
+    return joined(gradient, x, x.dtype)
+
+
+def threshold_backward(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor | None:
+    """Return the empty gradient of a function of every element, in the layout of its input."""
+    return unary_backward(x, gradient)
 
 
 def softmax_backward(gradient: Tensor, result: Tensor, dim: int, dtype: torch.dtype) -> Tensor | None:
@@ -882,6 +894,7 @@ def are_vectors(vectors: Sequence[Tensor | None], shape: tuple[int, ...], dtype:
 
 GRADIENTS: Mapping[str, Callable[..., Any]] = {
     **{f"aten::{name}_backward": unary_backward for name in _DIFFERENTIATED.split()},
+    **{f"aten::{name}_backward": threshold_backward for name in ("threshold", "leaky_relu")},
     "aten::_softmax_backward_data": softmax_backward,
     "aten::_log_softmax_backward_data": softmax_backward,
     "aten::native_batch_norm_backward": batch_norm_backward,

@@ -359,7 +359,7 @@ def _read(value: Any, readings: Mapping[int, Any]) -> Any:
 # flagged value decides something.
 
 
-BALANCED, FINITE, UNSHUFFLED = 1, 2, 4
+BALANCED, FINITE, UNSHUFFLED, FACTORED = 1, 2, 4, 32
 """Flags of values that rest on an assumption."""
 
 TOO_LARGE, DRAWN = 8, 16
@@ -369,6 +369,7 @@ ASSUMPTIONS: Mapping[int, str] = {
     BALANCED: "a choice over scores without data (topk, argmax, sort) was taken as spread evenly",
     FINITE: "numbers without data were taken as finite",
     UNSHUFFLED: "a random permutation was taken to keep the order",
+    FACTORED: "factorizations of matrices without data were taken to succeed",
 }
 """The assumption of each flag."""
 
@@ -488,6 +489,15 @@ def _not_infinite(arguments: Mapping[str, Any], result: Tensor) -> Iterable[Shap
     return _filled(1, FINITE)(arguments, result) if isinf(arguments["other"]) else []
 
 
+def _infinite(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
+    return _filled(0, FINITE)(arguments, result) if isinf(arguments["other"]) else []
+
+
+def _succeeded(_: Mapping[str, Any], result: Any) -> Iterable[ShapeResult]:
+    info = result[-1]
+    return [ShapeResult(info, partial(_full, info.shape, 0, info.dtype), FACTORED)]
+
+
 def _multinomial(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
     size, count = arguments["self"].shape[-1], arguments["num_samples"]
     return [ShapeResult(result, partial(spread, result.shape, result.dim() - 1, size, count), BALANCED)]
@@ -496,6 +506,9 @@ def _multinomial(arguments: Mapping[str, Any], result: Tensor) -> Iterable[Shape
 def _randperm(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
     return [ShapeResult(result, partial(torch.arange, result.numel(), dtype=result.dtype), UNSHUFFLED)]
 
+
+_FACTORIZATIONS = "linalg_cholesky_ex linalg_inv_ex linalg_lu_factor_ex linalg_ldl_factor_ex _linalg_solve_ex"
+"""Operators whose last result, ``info``, is nonzero where they fail."""
 
 _PICKS = "argmax argmin max.dim min.dim median.dim nanmedian.dim mode kthvalue"
 
@@ -534,6 +547,8 @@ CHOICES: Mapping[str, ShapeRule] = {
     "aten::randperm": _randperm,
     **dict.fromkeys(("aten::isnan", "aten::isinf"), _filled(0, FINITE)),
     "aten::isfinite": _filled(1, FINITE),
+    **dict.fromkeys((f"aten::{name}" for name in _FACTORIZATIONS.split()), _succeeded),
+    "aten::eq.Scalar": _infinite,
     "aten::eq.Tensor": _equal_to_itself,
     "aten::ne.Tensor": _unequal_to_itself,
     "aten::ne.Scalar": _not_infinite,

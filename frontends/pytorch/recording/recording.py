@@ -488,6 +488,8 @@ class Locator:
         """The paths of the modules that ran when autograd reached the numbers in ``_numbers``, in that order."""
         self._step: CodeType | None = None
         """The function that is a step of an optimizer, if one may be running."""
+        self.has_stepped = False
+        """Whether an optimizer has made a step."""
         self._n_around_step = 0
         """The number of modules that ran when it began."""
         self._step_depths = 0, 0
@@ -518,6 +520,7 @@ class Locator:
     def begin_optimizer_step(self) -> None:
         """Record that the function two frames up, a step of an optimizer, begins."""
         self._step = sys._getframe(2).f_code
+        self.has_stepped = True
         self._n_around_step = len(self.modules.running)
 
     def locate(self, number: int) -> tuple[str, str]:

@@ -449,6 +449,19 @@ def step_of_an_object():
     return Trainer().step, (2, 8)
 
 
+def step_that_asks():
+    model = Line()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def step(x):
+        loss = model(x).square().mean()
+        if loss.requires_grad:
+            loss.backward()
+        optimizer.step()
+
+    return step, (2, 8)
+
+
 def step_of_lbfgs():
     model = Line()
     optimizer = torch.optim.LBFGS(model.parameters(), max_iter=1)
@@ -486,6 +499,7 @@ STEPS = {  # forward and gradients, of 2 x 8 x 4 each; the input of a training s
     "schedule": (step_with_a_schedule, 2 * 64),
     "scaler": (step_with_a_scaler, 2 * 64),
     "object": (step_of_an_object, 2 * 64),
+    "asks": (step_that_asks, 2 * 64),
     "lbfgs": (step_of_lbfgs, None),
     "speech": (step_of_speech, 2 * 5 * 64),
     "forces": (forces, 2 * 64),
@@ -1031,6 +1045,26 @@ def test_code_that_names_a_gpu_is_counted_without_one(name):
     assert any("names a GPU" in note for note in report.notes)
     with pytest.raises((AssertionError, RuntimeError, TypeError)):
         GPU[name](X)
+
+
+class Recomputed(Line):
+    def forward(self, x):
+        return torch.utils.checkpoint.checkpoint(lambda x: self.line(x.cuda().square()), x, use_reentrant=False)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+@pytest.mark.parametrize("loss", [None, lambda y: (y.cuda() - torch.ones(2, 4, device="cuda")).sum()])
+def test_backward_passes_and_losses_name_a_gpu(loss):
+    report = estimate(Line() if loss else Recomputed(), (2, 8), backward=True, loss=loss)
+    assert report.by("phase")["backward"]["macs"] == 64
+    assert any("names a GPU" in note for note in report.notes)
+
+
+def test_a_generator_of_the_device_of_an_input():
+    model = Called(lambda x: x * torch.rand(x.shape, device=x.device, generator=torch.Generator(x.device)))
+    kind = torch.Generator
+    assert estimate(model, (2, 8)).total_report["flops"] == 16
+    assert torch.Generator is kind
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import warnings
 
 import pytest
@@ -313,3 +314,23 @@ def test_a_loss_that_checks_its_variance_is_counted_as_in_a_run():
     assert [total[name] for name in ("flops", "mread", "mwrite")] == [
         hook.total_report[name] for name in ("flops", "mread", "mwrite")
     ]
+
+
+def gaussian(x):
+    """Retry with a larger diagonal, as libraries of Gaussian processes do."""
+    factor, info = torch.linalg.cholesky_ex(x @ x.T)
+    if info.any() or (factor == math.inf).any():
+        factor = torch.linalg.cholesky(x @ x.T + torch.eye(2))
+    return factor
+
+
+def test_factorizations_succeed():
+    report, x = estimate(gaussian, (2, 4)), torch.randn(2, 4)
+    with ComputationalCostHook() as run:
+        gaussian(x)
+    assert report.by("op") == run.report.by("op")
+    found = {each.what for each in report.assumptions}
+    assert found == {
+        "factorizations of matrices without data were taken to succeed",
+        "numbers without data were taken as finite",
+    }

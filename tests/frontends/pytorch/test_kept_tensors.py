@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from functools import lru_cache, wraps
+from typing import ClassVar
 
 import pytest
 import torch
@@ -169,3 +171,43 @@ def test_what_a_hook_collects_stays_and_is_told():
     report = estimate(model, (2, N))
     assert [x.shape for x in collected] == [(2, N)]
     assert "1 tensor ((2, 4)) of this estimate stays" in report.notes[-1]
+
+
+def test_garbage_is_not_kept():
+    class Circle:
+        def __init__(self, x):
+            self.x, self.itself = x, self
+
+    class Collects(nn.Module):
+        def forward(self, x):
+            circle = Circle(x + 1)
+            gc.collect()
+            return circle.x * 2
+
+    assert estimate(Collects(), (2, N)).notes == []
+
+
+class Listed(nn.Module):
+    """Its class lists its instances, and resets the state of all, as libraries of spiking networks do."""
+
+    instances: ClassVar[list[nn.Module]] = []
+
+    def __init__(self):
+        super().__init__()
+        self.instances.append(self)
+        self.register_buffer("state", torch.ones(N))
+        self.last = None
+
+    def forward(self, x):
+        for each in self.instances:
+            each.state = torch.zeros_like(each.state)
+            each.last = torch.zeros(N)
+        return self.state + x
+
+
+def test_modules_that_their_class_resets_stay_as_they_are():
+    model = nn.Sequential(Listed(), Listed())
+    assert estimate(model, (2, N)).notes == []
+    assert [name for name, _ in model.named_buffers()] == ["0.state", "1.state"]
+    assert all(each.state.tolist() == [1] * N and each.last is None for each in model)
+    Listed.instances.clear()

@@ -83,6 +83,19 @@ class Endless(Base):
                 return x
 
 
+class Search(Base):
+    """A loop that runs until a condition is met, with a large maximum."""
+
+    def forward(self, x):
+        n = 0
+        if x.sum() > 0:
+            return self.one(x)
+        while x.mean() > 1e-3:
+            assert n < 500
+            x, n = self.one(x), n + 1
+        return x
+
+
 class Width(nn.Module):
     """Its more expensive side depends on its width."""
 
@@ -103,6 +116,7 @@ BRANCHES = {
     "a branch behind another one": (Inside(), 4, {False: 2}),
     "a side that fails": (Fails(), 1, {True: 1}),
     "a side that does not end": (Endless(), 1, {True: 1}),
+    "a loop that does not end": (Search(), 1, {True: 1}),
     "a branch of several modules": (nn.Sequential(EarlyExit(), nn.ReLU(), EarlyExit()), 12, {False: 12}),
     "sides by module": (nn.Sequential(Width(1), Width(64), Width(2), Width(128)), 1 + 4 + 1 + 8, {False: 2, True: 2}),
 }
@@ -128,6 +142,14 @@ def test_a_training_step_and_its_memory_are_those_of_the_side():
     found, expected = (estimate(kind(), (4, 16), backward=True, memory=True) for kind in (Else, Only))
     assert found.memory.peak == pytest.approx(expected.memory.peak, abs=64)  # the condition is a tensor too
     assert found.by("phase")["backward"]["macs"] == expected.by("phase")["backward"]["macs"] == 3 * PRODUCT
+
+
+def test_a_loop_that_does_not_end_is_left_soon():
+    model = Search()
+    rounds = []
+    model.one.register_forward_pre_hook(lambda *_: rounds.append(1))
+    estimate(model, (4, 16))
+    assert len(rounds) < 100
 
 
 def test_a_side_has_its_warning():
