@@ -140,6 +140,7 @@ def test_a_table_is_a_result():
     assert len(top) == 2 and top.rows[1] == {"fruit": "others", "size": 3584}
     assert top.to_dict()["tables"][0]["rows"][1] == {"fruit": "others", "size": 3584, "n": None}
     assert top.to_dict()["tables"][0]["total"]["size"] == EXACT + 3584
+    assert '"title": "Früchte"' in Table("Früchte", COLUMNS, ROWS).to_json()
     assert "fig" in str(table) and "total" in str(table)
     with pytest.raises(ValueError, match="unknown column 'seeds'"):
         table.sorted("seeds")
@@ -191,11 +192,12 @@ def test_a_workbook_has_a_sheet_for_the_figures_and_each_table(tmp_path):
     class Two(Result):
         def _content(self):
             table = Table("Fruit: [all]/*?", COLUMNS, rows, total={"fruit": "total", "size": 7})
-            return Content("Two", [Figure("weight", "Weight", 3, "bytes")], [table, Table("x" * 40, COLUMNS, ROWS[:1])])
+            long = [Table(letter * 40, COLUMNS, ROWS[:1]) for letter in "xXx"]  # names of sheets ignore case
+            return Content("Two", [Figure("weight", "Weight", 3, "bytes")], [table, *long])
 
     Two().save(tmp_path / "two.xlsx")
     book = openpyxl.load_workbook(tmp_path / "two.xlsx")
-    assert book.sheetnames == ["Figures", "Fruit   all", "x" * 31]
+    assert book.sheetnames == ["Figures", "Fruit   all", "x" * 31, "X" * 26 + " 2", "x" * 26 + " 3"]
     cells = [[cell.value for cell in row] for row in book["Fruit   all"]]
     assert cells[:3] == [["fruit", "size", "n"], ["'=1+1", 2048, 1], ["plum", 1024, 2]]
     assert cells[-1] == ["total", 7, None] and book["Figures"]["C2"].value == 3
@@ -222,6 +224,10 @@ def test_a_result_without_a_picture_of_its_own_has_bars():
     ]
     with pytest.raises(ValueError, match="unknown suffix"):
         Table("Fruit", COLUMNS, rows).plot(target="fruit.gif")
+    optional("matplotlib")
+    for n, title in ((20, "Fruit"), (21, "Fruit (the first 20 of 21)")):
+        (axes,) = Table("Fruit", COLUMNS, rows[:1] * n).plot().figure().axes
+        assert (len(axes.patches), axes.get_title()) == (20, title)
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,7 @@ def held(lines):
     assert all(len(line) <= WIDTH for line in tables), max(tables, key=len)
     is_cut = any(re.search(r"\(the first \d+ of [\d,]+ rows\)|levels 1 to \d", line) for line in lines)
     assert not is_cut or re.fullmatch(r"… .*: --format \w+ shows all", lines[-1]), lines[-1]
+    assert is_cut or "not all rows" not in lines[-1], lines[-1]
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -91,8 +91,10 @@ def test_the_report_has_the_peak_and_its_parts():
     assert sum(m.by_kind.values()) == m.peak
     assert m.phases == {"forward": 168, "backward": 268, "optimizer": 292}
     assert m.saved == 48  # a and b, when the backward pass begins
-    assert m.by_module() == {"linear": 200, "m.3": 64, "": 20, "m.1": 8}
+    assert [*m.by_module().items()] == [("linear", 200), ("m.3", 64), ("", 20), ("m.1", 8)]
     assert m.by_module(depth=1) == {"linear": 200, "m": 72, "": 20}
+    of_devices = (block(n, 4 * n, "input", 0, None, -1)._replace(device=f"cuda:{n}") for n in (1, 2))
+    assert [*memory_of(MemoryLedger((*of_devices,))).by_device.items()] == [("cuda:2", 8), ("cuda:1", 4)]
 
 
 def test_the_timeline_has_the_highest_moment_of_every_call():

@@ -62,14 +62,12 @@ def test_modules_lie_inside_their_parents_in_proportion():
 
 
 def test_equal_modules_in_a_row_are_one_box():
-    """Three blocks of a product and an activation each, 50 FLOPs, beside a head of 50."""
-    calls = [
-        html_reports.call(op, f"layers.{i}.{op}", flops, 8, 8)
-        for i in range(3)
-        for op, flops in (("linear", 40), ("gelu", 10))
-    ]
+    """Three blocks of an activation and a product each, 50 FLOPs, beside a head of 50, whose color is the product's."""
+    parts = (("gelu", 10), ("linear", 40))
+    calls = [html_reports.call(op, f"layers.{i}.{op}", flops, 8, 8) for i in range(3) for op, flops in parts]
+    calls += [html_reports.call(op, "head", flops, 8, 8) for op, flops in parts]
     modules = {"": Module("Net"), **{f"layers.{i}": Module("Block") for i in range(3)}}
-    report = html_reports.report([*calls, html_reports.call("linear", "head", 50, 8, 8)], modules=modules)
+    report = html_reports.report(calls, modules=modules)
     assert report.plot("modules") == [
         *[("", 0, 200), ("layers", 1, 150), ("layers.0 to 2", 2, 150)],
         *[("layers.0.linear", 3, 120), ("layers.0.gelu", 3, 30), ("head", 1, 50)],
@@ -78,6 +76,8 @@ def test_equal_modules_in_a_row_are_one_box():
     (axes,) = report.plot("modules").figure().axes
     assert "3 × Block 75.0%" in [text.get_text() for text in axes.texts]
     assert axes.get_title("left") == "Net"
+    linear, gelu, head = (box.get_facecolor() for box in axes.patches[3:])
+    assert head == linear != gelu
 
 
 def test_no_dot_of_a_roofline_lies_above_its_roof_and_equal_layers_are_one():

@@ -71,6 +71,8 @@ MALFORMED = {
         set_in(["costs", 0, "macs"], ["pow", ["pow", ["pow", 9, 99], 99], 99]),
         "the base of a power must contain a symbol",
     ),
+    "a rounded number": (set_in(["costs", 0, "macs"], ["floor", ["ratio", 7, 2]]), "a function of numbers"),
+    "a minimum of one": (set_in(["costs", 0, "macs"], ["min", 7]), r"wrong number of arguments \(1\)"),
     "a ratio by zero": (set_in(["costs", 0, "macs"], ["ratio", 1, 0]), "a ratio needs two integers"),
     "FLOPs that contradict the operations": (
         set_in(["costs", 0, "flops"], 1),
@@ -137,6 +139,7 @@ def test_a_malformed_report_is_an_error_with_the_location(toy, kind):
         ('{"schema": NaN}', "NaN is not a JSON number"),
         ('{"schema": ' + "9" * 10_000 + "}", "a number of 10000 digits is too large"),
         ('{"schema": ' + "[" * 100_000, "nested too deeply"),
+        ('{"title": "Fruit", "figures": {}, "tables": []}', "it is a saved result. Pass a report that"),
         ("no such file.json", "no such file.json cannot be read"),
         ("", "cannot be read"),
         ("a\0b", "cannot be read"),

@@ -49,7 +49,7 @@ def with_everything():
         given=("scale_factor",),
         module_call=2,
     )
-    unknown = Call(Layer("my::Op", {"x": Tensor((2,))}), "Op", "my::Op", "Op-1")
+    unknown = Call(Layer("my::Op", {"x": Tensor((2, 0))}), "Op", "my::Op", "Op-1")
     conv = Module("Conv", (-7, 8), (8,), n, "a.c", ("nn.Conv", "nn.Base"), (("weight", 9 * n), ("bias", 2**64)), True)
     run = Run(
         *(False, "free", {-7: 9 * n, 8: 2**64}, 2**64 + 9 * n),

@@ -43,6 +43,7 @@ def test_the_front_is_a_line_and_names_do_not_overlap(tmp_path):
     assert axes.xaxis.get_major_formatter()(2000, None) == "2 K" and axes.xaxis.get_minor_formatter()(2000, None) == ""
     (line,) = axes.lines
     assert [[*each] for each in line.get_xydata()] == [[1, 9], [2, 3], [100, 2]]
+    assert not draw(x, y, best=[1]).axes[0].lines
     drawn.draw_without_rendering()
     boxes = [text.get_window_extent() for text in axes.texts]
     assert len(boxes) > 1 and not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
