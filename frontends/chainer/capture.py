@@ -256,11 +256,15 @@ class LinkHook(chainer.LinkHook):
     def __exit__(self, *_: object) -> None:
         del self._active[self.name]  # it may be left in another thread
 
+    def begin(self, model: Any) -> None:
+        """Use the paths of the links of a model, of which a function calls parts."""
+        self._model, self._paths = model, link_paths(model)
+
     def forward_preprocess(self, args: Any) -> None:
         """Push a link that is about to run."""
         running = self.running()
         if not running and id(args.link) not in self._paths:
-            self._model, self._paths = args.link, link_paths(args.link)
+            self.begin(args.link)
         if not running:
             self._on_inputs((*args.args, *args.kwargs.values()))
         path = self._paths.get(id(args.link))

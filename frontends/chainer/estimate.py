@@ -1,11 +1,13 @@
-"""Count a ``chainer.Link`` by running a copy that shares its parameters."""
+"""Count a ``chainer.Link``, a method of one, or a function that calls links, by running a copy."""
 
 from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 import chainer
@@ -23,8 +25,11 @@ from .rows import ROWS
 
 
 def accepts(model: object) -> bool:
-    """Return True if ``model`` is a ``chainer.Link``."""
-    return isinstance(model, chainer.Link)
+    """Return True for a ``chainer.Link``, a method of one, a function that refers to links, and one of Chainer."""
+    if isinstance(model, chainer.Link):
+        return True
+    is_of_chainer = isinstance(model, FunctionType) and model.__module__.partition(".")[0] == "chainer"
+    return is_of_chainer or next(_links_in(model), None) is not None
 
 
 def estimate(recorder: Recorder, model: Any, inputs: Any, *, backward: bool = False) -> None:
@@ -35,7 +40,8 @@ def estimate(recorder: Recorder, model: Any, inputs: Any, *, backward: bool = Fa
 
     Args:
         recorder: the recorder to write to.
-        model: a ``chainer.Link``.
+        model: a ``chainer.Link``, a method of one, or a function. A function that refers to links or optimizers runs
+            with copies of these.
         inputs: the arguments: a shape (becomes zeros of float32), a :class:`Tensor` (becomes zeros of its dtype), an
             array or a Variable. Several arguments are a tuple or list, arguments by name a dict. A list inside them is
             a list of arrays.
@@ -44,12 +50,17 @@ def estimate(recorder: Recorder, model: Any, inputs: Any, *, backward: bool = Fa
     Raises:
         CostError: if the link cannot be copied or fails on these inputs, or an input is not one of the above.
     """
-    link = private_copy(model)
+    is_link = isinstance(model, chainer.Link)
+    called = private_copy(model) if is_link else _copied(model, {})
+    link = called if is_link else _root(called)
     link.cleargrads()
     positional, by_name = arguments(inputs, link)
-    with _random_state_restored(), _model_errors(link), Capture(recorder) as capture:
-        with chainer.using_config("enable_backprop", backward):
-            outputs = link(*positional, **by_name)
+    name = getattr(_innermost(model), "__name__", type(model).__name__)
+    with _random_state_restored(), _model_errors(name), Capture(recorder) as capture:
+        if not is_link:
+            capture.recording.links.begin(link)
+        with chainer.using_config("enable_backprop", backward or not is_link):  # a function may call ``backward``
+            outputs = called(*positional, **by_name)
         if backward:
             run_backward(outputs)
     recorder.returned += [capture.recording.arrays.operand(value) for value in _returned(outputs)]
@@ -64,13 +75,108 @@ def private_copy(link: Any) -> Any:
         CostError: if the link cannot be copied.
     """
     shared = [array for parameter in link.params() for array in (parameter.array, parameter._grad)]
+    return _deep_copy(link, {id(array): array for array in shared if array is not None})
+
+
+def _deep_copy(link: Any, memo: dict[int, Any]) -> Any:
     try:
-        return copy.deepcopy(link, {id(array): array for array in shared if array is not None})
+        return copy.deepcopy(link, memo)
     except (TypeError, RuntimeError) as error:
         raise CostError(
             f"{type(link).__name__}: the link cannot be copied ({error}), and running the original would change it. "
             "Run it yourself inside a ComputationalCostHook."
         ) from error
+
+
+# Functions and methods
+
+
+def _links_in(function: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the links to which a function refers, each with the name of the variable that holds it."""
+    for name, value in _parts(function):
+        if isinstance(value, chainer.Link):
+            yield name, value
+        elif isinstance(value, chainer.Optimizer):
+            yield name, value.target
+        else:
+            yield from ((inner or name, link) for inner, link in _links_in(value))
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, partial):
+        yield from (("", value.func), *((str(i), part) for i, part in enumerate(value.args)), *value.keywords.items())
+    elif isinstance(value, MethodType):
+        yield "", value.__self__
+    elif isinstance(value, FunctionType):
+        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+            with suppress(ValueError):  # a variable that has no value yet
+                yield name, cell.cell_contents
+        yield from _globals_in(value).items()
+        yield from _numbered(value.__defaults__ or ())
+    elif isinstance(value, dict):
+        yield from ((str(key), part) for key, part in value.items())
+    elif type(value) in (list, tuple):
+        yield from _numbered(value)
+
+
+def _numbered(values: Any) -> Iterator[tuple[str, Any]]:
+    return ((str(i), value) for i, value in enumerate(values))
+
+
+def _globals_in(function: FunctionType) -> dict[str, Any]:
+    names = function.__globals__
+    found = {name: names[name] for name in _names_in(function.__code__) if name in names}
+    return {name: value for name, value in found.items() if isinstance(value, (chainer.Link, chainer.Optimizer))}
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
+
+
+def _copied(value: Any, memo: dict[int, Any]) -> Any:
+    """Copy the links and optimizers to which a function refers, and the function, if it refers to any."""
+    if isinstance(value, (chainer.Link, chainer.Optimizer)):
+        return _deep_copy(value, memo)
+    if next(_links_in(value), None) is None:
+        return value
+    if isinstance(value, partial):
+        keywords = {name: _copied(part, memo) for name, part in value.keywords.items()}
+        return partial(_copied(value.func, memo), *[_copied(part, memo) for part in value.args], **keywords)
+    if isinstance(value, MethodType):
+        return MethodType(value.__func__, _copied(value.__self__, memo))
+    if isinstance(value, dict):
+        return {key: _copied(part, memo) for key, part in value.items()}
+    if not isinstance(value, FunctionType):
+        return type(value)(_copied(part, memo) for part in value)
+    names = {**value.__globals__, **{name: _copied(part, memo) for name, part in _globals_in(value).items()}}
+    cells = tuple(CellType() for _ in value.__closure__ or ())
+    for old, new in zip(value.__closure__ or (), cells, strict=True):
+        with suppress(ValueError):
+            new.cell_contents = _copied(old.cell_contents, memo)
+    defaults = tuple(_copied(part, memo) for part in value.__defaults__ or ())
+    return FunctionType(value.__code__, names, value.__name__, defaults, cells)
+
+
+def _root(function: Callable[..., Any]) -> Any:
+    """Return the link of a method, or a link with all links of a function by the names of their variables."""
+    owner = getattr(_innermost(function), "__self__", None)
+    if isinstance(owner, chainer.Link):
+        return owner
+    root = chainer.Chain()
+    with root.init_scope():
+        for name, link in _links_in(function):
+            if all(link is not child for child in root.children()):
+                setattr(root, name if name.isidentifier() and not hasattr(root, name) else f"link_{name}", link)
+    return root
+
+
+def _innermost(function: Any) -> Any:
+    while isinstance(function, partial):
+        function = function.func
+    return function
 
 
 def arguments(inputs: Any, link: Any) -> tuple[list[Any], dict[str, Any]]:
@@ -154,14 +260,14 @@ def modules(model: Any, arrays: ArrayIds) -> dict[str, Module]:
 
 
 @contextmanager
-def _model_errors(link: Any) -> Iterator[None]:
+def _model_errors(name: str) -> Iterator[None]:
     try:
         yield
     except CostError:
         raise
     except Exception as error:
         problem = " ".join(str(error).split())
-        raise CostError(f"{type(link).__name__}: the run raised {type(error).__name__}: {problem}") from error
+        raise CostError(f"{name}: the run raised {type(error).__name__}: {problem}") from error
 
 
 @contextmanager

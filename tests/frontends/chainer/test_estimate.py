@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from functools import partial
 
 import chainer
 import numpy
@@ -143,6 +144,72 @@ def test_shared_links_and_parameters_are_counted_once():
     total = estimate(Shared(), (2, 3)).total_report
 
     assert (total["n_params"], total["n_params_model"]) == (12, 12)
+
+
+class Pair(chainer.Chain):
+    """Two layers, 3 to 5 to 2 features; a method runs the first."""
+
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.first, self.second = links.Linear(3, 5), links.Linear(5, 2)
+
+    def forward(self, x):
+        return self.second(functions.relu(self.encode(x)))
+
+    def encode(self, x):
+        return self.first(x)
+
+
+NET = Pair()
+
+FIRST, SECOND = 4 * 3 * 5, 4 * 5 * 2
+
+
+def training_step():
+    model = links.Classifier(Pair())
+    optimizer = chainer.optimizers.Adam().setup(model)
+
+    def step(x, labels):
+        loss = model(x, labels)
+        model.cleargrads()
+        loss.backward()
+        optimizer.update()
+        return loss
+
+    return step, [A, numpy.zeros(4, "int32")]
+
+
+@pytest.mark.parametrize(
+    ("make", "macs"),
+    [
+        (lambda: (NET.encode, A), {"first": FIRST}),
+        (lambda: (partial(NET.encode), A), {"first": FIRST}),
+        (lambda: (lambda x: NET(x), A), {"NET.first": FIRST, "NET.second": SECOND}),
+        (lambda: (partial(lambda model, x: model(x), NET), A), {"link_0.first": FIRST, "link_0.second": SECOND}),
+        # forward, the gradients of both weights, and of the input of the second layer
+        (training_step, {"model.predictor.first": 2 * FIRST, "model.predictor.second": 3 * SECOND}),
+        (lambda: (functions.relu, A), {}),
+    ],
+)
+def test_methods_and_functions_are_models(make, macs):
+    function, inputs = make()
+    before = [(parameter.array.copy(), parameter.grad) for parameter in NET.params()]
+    report = estimate(function, inputs)
+    assert {path: costs["macs"] for path, costs in report.by("module").items() if costs["macs"]} == macs
+    for parameter, (array, gradient) in zip(NET.params(), before, strict=True):
+        assert parameter.grad is gradient
+        assert (parameter.array == array).all()
+
+
+def test_a_step_that_a_function_makes_does_not_change_its_optimizer():
+    step, inputs = training_step()
+    cells = dict(zip(step.__code__.co_freevars, step.__closure__, strict=True))
+    optimizer, model = cells["optimizer"].cell_contents, cells["model"].cell_contents
+    weights = [parameter.array.copy() for parameter in model.params()]
+    estimate(step, inputs)
+    assert optimizer.t == 0
+    assert all((p.array == was).all() for p, was in zip(model.params(), weights, strict=True))
 
 
 def test_link_that_cannot_be_copied():
