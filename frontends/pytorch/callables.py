@@ -65,14 +65,25 @@ class Model(NamedTuple):
 
 
 class CallableModule(Module):
-    """A callable wrapped in a module; the modules that it reaches are its submodules."""
+    """A callable wrapped in a module; the modules that it reaches are its submodules.
+
+    Tensors that it reaches are its parameters if they require a gradient.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.function = function
-        for name, module in _modules_of(function):
-            if not any(module is part for part in self.modules()):
-                self.add_module(_free_name(name, self._modules), module)
+        tensors = []
+        for name, value in _reached(function):
+            if isinstance(value, Tensor) and value.requires_grad and value.is_leaf:
+                tensors.append((name, value))
+            elif isinstance(value, Module) and not any(value is part for part in self.modules()):
+                self.add_module(_free_name(name, self._modules), value)
+        of_modules = set(map(id, self.parameters()))
+        for name, tensor in tensors:
+            if id(tensor) not in of_modules:
+                # not by ``register_parameter``, which takes no plain tensors
+                self._parameters[_free_name(name, self._parameters)] = tensor
 
     def adopt(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Make modules among the arguments of a call submodules, with the names of the parameters."""
@@ -187,10 +198,6 @@ def _rebound(function: Any, module: Module) -> Callable[..., Any]:
         return partial(_rebound(function.func, module), *function.args, **function.keywords)
     method: Callable[..., Any] = MethodType(function.__func__, module)
     return method
-
-
-def _modules_of(function: Any) -> Iterator[tuple[str, Module]]:
-    return ((name, value) for name, value in _reached(function) if isinstance(value, Module))
 
 
 def _reached(function: Any) -> Iterator[tuple[str, Any]]:

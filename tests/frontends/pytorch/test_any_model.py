@@ -639,7 +639,10 @@ def test_objects_of_any_class_are_models(make, parameters):
     with ComputationalCostHook() as hook:
         model(x).sum().backward()
     assert report.total_report["macs"] == hook.total_report["macs"]
-    assert report.total_report["n_params"] == parameters
+    assert report.total_report["n_params"] == report.total_report["n_params_model"] == parameters
+    assert report.notes == []
+    step = estimate(model, (3, 8), optimizer="sgd")
+    assert step.by("phase")["optimizer"]["flops"] == parameters  # one multiply-add each
 
 
 def weight_decay(model):
