@@ -149,6 +149,16 @@ def test_integers_inside_objects_keep_their_values():
     assert batch.x.device.type == "cpu" and batch.lengths is LENGTH
 
 
+def test_positions_inside_objects_are_no_parameters():
+    def energy(batch):
+        return line(batch.x.requires_grad_())
+
+    line, batch = Line(), SimpleNamespace(x=torch.rand(2, 8).requires_grad_())
+    report = estimate(energy, batch, backward=True)
+    assert report.total_report["n_params"] == 36
+    assert report.by("phase")["backward"]["macs"] == 128
+
+
 def test_a_tensor_in_two_objects_stays_one():
     def add(a, b):
         assert a.x is b.x
