@@ -1034,6 +1034,34 @@ HELD = {
 }
 
 
+@dataclass(frozen=True)
+class Cast:
+    kind: str = "tensor"
+
+
+@dataclass(frozen=True)
+class Precision:
+    inputs: Cast = Cast()
+    weights: Cast = Cast("row")
+
+    def __call__(self, x):
+        return x if self.inputs.kind == "tensor" else -x
+
+
+def test_frozen_objects_with_defaults_are_copied():
+    class Casts(Line):
+        def __init__(self):
+            super().__init__()
+            self.precision = Precision()
+            self.cast = self.precision.inputs
+
+        def forward(self, x):
+            assert type(self.precision) is Precision
+            return self.line(self.precision(x))
+
+    assert estimate(Casts(), (2, 8)).total_report["macs"] == 64
+
+
 @pytest.mark.filterwarnings("ignore:`torch.jit.trace` is deprecated")
 @pytest.mark.parametrize("name", HELD)
 def test_attributes_that_cannot_be_copied_are_shared(name):
