@@ -358,10 +358,13 @@ class Rebinder:
             new = self.fix(item)
             if new is not item:
                 object.__setattr__(value, name, new)
-        methods = {name: self._rebound(function) for name, function in closures_of(kind)}
-        changed = {name: method for name, method in methods.items() if method is not dict(closures_of(kind))[name]}
+        methods = {name: function for name, function in closures_of(kind) if name != "__init__"}  # it has run
+        changed = {
+            name: made for name, function in methods.items() if (made := self._rebound(function)) is not function
+        }
         if changed:  # Python looks up operators such as a call in the class
-            value.__class__ = type(kind.__name__, (kind,), {**changed, "__module__": kind.__module__})
+            with_copies = type(kind.__name__, (kind,), {**changed, "__module__": kind.__module__})
+            object.__setattr__(value, "__class__", with_copies)  # also of a frozen dataclass
 
     def _translated(self, value: Any) -> Any:
         if id(value) in self._copies:

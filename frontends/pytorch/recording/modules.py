@@ -30,7 +30,7 @@ from costcore.trace.call import qualified_bases, symbol_at
 from costcore.trace.run import Recorder
 
 from ..naming import spelling_of
-from ..tensors import join, nested_tensors, stored_elements, walk
+from ..tensors import join, nested_tensors, stored_elements, tensors_in_object, walk
 
 Rename: TypeAlias = Callable[[str], str]
 """Returns the new path of a module from its old path."""
@@ -208,9 +208,12 @@ class ModuleStack:
     def is_free_weight(self, tensor: Tensor) -> bool:
         """Return whether a tensor is a weight without being a parameter: a leaf that requires a gradient.
 
-        ``torch.func.functional_call`` passes such tensors to the model in place of its parameters.
+        ``torch.func.functional_call`` passes such tensors to the model in place of its parameters. Those in the objects
+        that the model is called with are inputs, such as positions of atoms.
         """
-        return bool(self.running and tensor.requires_grad and tensor.is_leaf and type(tensor) is Tensor)
+        if not (self.running and tensor.requires_grad and tensor.is_leaf and type(tensor) is Tensor):
+            return False
+        return all(tensor is not each for each in tensors_in_object(self.passed))
 
     # Outermost modules
 

@@ -536,6 +536,17 @@ CONVERSIONS = (
     Row("aten::quantize_per_channel", "quantize", _PER_CHANNEL, {"axis": "axis"}),
     Row("aten::quantize_per_tensor_dynamic", "dynamic_quantize", X),
     Row("aten::dequantize", "dequantize", {"x": first_argument, "zero_point": constant(Number(0))}),
+    *(
+        Row(f"quantized_decomposed::{name}_per_{part}", name, operands)
+        for name in ("quantize", "dequantize")
+        for part, operands in (
+            ("tensor", _PER_TENSOR),
+            ("channel", _PER_CHANNEL),
+            ("channel_group", _PER_CHANNEL),
+            ("token", _PER_CHANNEL),
+        )
+    ),
+    Row("quantized_decomposed::fake_quant_per_channel", "fake_quantize", _PER_CHANNEL),
     Row("costcore::dequantize_4bit", "dequantize_blocks", {"x": "weight", "scale": "scale", "outer": "outer"}),
     *(
         Row(f"aten::{name}", "fake_quantize", _PER_TENSOR, outputs=_with_needed_mask)

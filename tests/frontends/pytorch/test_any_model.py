@@ -149,6 +149,16 @@ def test_integers_inside_objects_keep_their_values():
     assert batch.x.device.type == "cpu" and batch.lengths is LENGTH
 
 
+def test_positions_inside_objects_are_no_parameters():
+    def energy(batch):
+        return line(batch.x.requires_grad_())
+
+    line, batch = Line(), SimpleNamespace(x=torch.rand(2, 8).requires_grad_())
+    report = estimate(energy, batch, backward=True)
+    assert report.total_report["n_params"] == 36
+    assert report.by("phase")["backward"]["macs"] == 128
+
+
 def test_a_tensor_in_two_objects_stays_one():
     def add(a, b):
         assert a.x is b.x
@@ -1119,6 +1129,34 @@ HELD = {
     "thread": threading.local,
     "module": lambda: sys,
 }
+
+
+@dataclass(frozen=True)
+class Cast:
+    kind: str = "tensor"
+
+
+@dataclass(frozen=True)
+class Precision:
+    inputs: Cast = Cast()
+    weights: Cast = Cast("row")
+
+    def __call__(self, x):
+        return x if self.inputs.kind == "tensor" else -x
+
+
+def test_frozen_objects_with_defaults_are_copied():
+    class Casts(Line):
+        def __init__(self):
+            super().__init__()
+            self.precision = Precision()
+            self.cast = self.precision.inputs
+
+        def forward(self, x):
+            assert type(self.precision) is Precision
+            return self.line(self.precision(x))
+
+    assert estimate(Casts(), (2, 8)).total_report["macs"] == 64
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.trace` is deprecated")

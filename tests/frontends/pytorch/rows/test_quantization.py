@@ -24,6 +24,26 @@ def test_quantization_and_back():
     assert "fake_quantize" in [call.layer.op for call in faked.calls]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_operators_of_exported_quantized_models():
+    pytest.importorskip("torch.ao.quantization.fx._decomposed")
+    ops, x = torch.ops.quantized_decomposed, torch.ones(3, 4)
+    scales, zeros = torch.full((3,), 0.1), torch.zeros(3, dtype=torch.int64)
+
+    def run():
+        q = ops.quantize_per_tensor(x, 0.1, 3, 0, 255, torch.uint8)
+        ops.dequantize_per_tensor(q, 0.1, 3, 0, 255, torch.uint8)
+        q = ops.quantize_per_channel(x, scales, zeros, 0, -128, 127, torch.int8)
+        return ops.dequantize_per_channel(q, scales, zeros, 0, -128, 127, torch.int8)
+
+    recorder = record(run)
+    found = [(call.layer.op, price(call).cost) for call in recorder.calls if call.native.startswith("quantized")]
+    assert [op for op, _ in found] == ["quantize", "dequantize"] * 2
+    quantized, restored = Operations(add=12, div=12, cmp=36), Operations(add=12, mul=12)
+    assert [cost.flops for _, cost in found] == [quantized, restored] * 2
+    assert [(cost.mread, cost.mwrite) for _, cost in found] == [(48, 12), (12, 48), (48 + 36, 12), (12 + 36, 48)]
+
+
 ENGINES = [engine for engine in torch.backends.quantized.supported_engines if engine != "none"]
 
 
