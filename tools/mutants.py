@@ -292,6 +292,7 @@ def _left_alone(tree: ast.Module) -> set[int]:
             roots.append(node)
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("zip", "dataclass", "lru_cache", "TypeVar"):
             roots += node.keywords  # strict=True
+            roots += node.args if getattr(node.func, "id", "") == "lru_cache" else []  # the size of a cache
     return {id(inner) for root in roots for inner in ast.walk(root)}
 
 
