@@ -134,7 +134,7 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             *("core/api", "core/cli", "core/registry", "core/trace", "core/ledger/test_caveats.py"),
             *(*DOORS, f"{PYTORCH}/test_finetuning.py", f"{PYTORCH}/test_libraries.py", "core/test_pytest_plugin.py"),
             *(f"{PYTORCH}/memory/test_{name}.py" for name in ("options", "rules")),
-            *(f"{PYTORCH}/capture/test_{name}.py" for name in ("interrupts", "threads")),
+            *(f"{PYTORCH}/capture/test_{name}.py" for name in ("interrupts", "overlapping_hooks", "threads")),
             *(f"{PYTORCH}/test_{name}.py" for name in ("attention_pairs", "own_costs", "undecided")),
             f"{PYTORCH}/recording/test_stopwatch.py",
             f"{PYTORCH}/sizes/test_networks.py",
@@ -292,6 +292,7 @@ def _left_alone(tree: ast.Module) -> set[int]:
             roots.append(node)
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("zip", "dataclass", "lru_cache", "TypeVar"):
             roots += node.keywords  # strict=True
+            roots += node.args if getattr(node.func, "id", "") == "lru_cache" else []  # the size of a cache
     return {id(inner) for root in roots for inner in ast.walk(root)}
 
 

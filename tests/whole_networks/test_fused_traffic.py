@@ -18,8 +18,6 @@ from typing import Any
 import pytest
 
 from costcore import Report, Tensor, estimate
-from costcore.errors import CostWarning
-from costcore.ir import Cost, Layer, Operations, pattern
 from tests import frameworks
 from tests.core.analyses.fusion.properties import check_groups, kernels, total
 
@@ -212,26 +210,6 @@ def test_memory_that_is_written_under_another_name():
     assert (first.read, first.written) == (0, 4 * 16)
     assert sum(group.read + group.written for group in between) == 4 * (16 + 16)  # exp, and the copy by itself
     assert (last.read, last.written) == (4 * 16, 4 * 16)
-
-
-def test_a_calculator_of_one_run_states_a_pattern():
-    """logcumsumexp is opaque, unless a calculator says that it needs one element at a time; saved reports keep this."""
-
-    @pattern("map")
-    def calc_mine(layer: Layer) -> Cost:
-        return Cost(Operations(), layer.read, layer.written, {})
-
-    class Net(nn.Module):
-        def forward(self, x: Any) -> Any:
-            return torch.relu(torch.logcumsumexp(x.exp(), 0))
-
-    assert estimate(Net(), (4,)).fused().total_report["n_groups"] == 3
-    with pytest.warns(CostWarning, match="replaces the built-in calculator"):
-        report = estimate(Net(), (4,), calculators={"logcumsumexp": calc_mine})
-    assert report.fused().total_report["n_groups"] == 1
-    again = Report.from_json(report.to_json())
-    assert again == report
-    assert again.fused().report == report.fused().report
 
 
 def test_symbolic_sizes():

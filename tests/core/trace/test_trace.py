@@ -76,7 +76,7 @@ def module(tmp_path, monkeypatch):
     (tmp_path / "many_objects.py").write_text("made = [[] for _ in range(1000)]\n")
     monkeypatch.syspath_prepend(tmp_path)
     yield "many_objects"
-    monkeypatch.delitem(sys.modules, "many_objects")
+    del sys.modules["many_objects"]  # monkeypatch would restore it
 
 
 def generation(wanted):

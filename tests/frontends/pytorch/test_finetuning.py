@@ -59,6 +59,9 @@ def test_the_layers_that_get_adapters():
         finetuned(net(), RANK, ["2", "v_porj"])
     with pytest.raises(ValueError, match="rank of adapters must be at least 1"):
         finetuned(net(), 0)
+    for rank in (8.0, True):
+        with pytest.raises(TypeError, match="rank must be an integer"):
+            finetuned(net(), rank)
     with pytest.raises(ValueError, match="unknown format of weights 'int3'"):
         finetuned(net(), RANK, base="int3")
 

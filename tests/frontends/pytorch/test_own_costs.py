@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from costcore import ComputationalCostHook, CostError, Operations, costs, estimate
+from costcore import ComputationalCostHook, CostError, CostWarning, Operations, Report, costs, estimate
+from costcore.ir import pattern
 
 WIDTH, STATES = 8, 16
 WEIGHTS = WIDTH * STATES + WIDTH * WIDTH + WIDTH
@@ -250,3 +251,23 @@ def test_the_command_line_takes_a_calculator(tmp_path):
     assert "Scan-1,144," in done.stdout
     failed = subprocess.run([*command, "net.py:make"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert failed.returncode == 2 and "@costcore.costs" in failed.stderr
+
+
+def test_a_calculator_of_one_run_states_a_pattern():
+    """logcumsumexp is opaque, unless a calculator says that it needs one element at a time; saved reports keep this."""
+
+    @pattern("map")
+    def calc_mine(layer):
+        return Operations(), layer.read, layer.written, {}
+
+    class Net(nn.Module):
+        def forward(self, x):
+            return torch.relu(torch.logcumsumexp(x.exp(), 0))
+
+    assert estimate(Net(), (4,)).fused().total_report["n_groups"] == 3
+    with pytest.warns(CostWarning, match="replaces the built-in calculator"):
+        report = estimate(Net(), (4,), calculators={"logcumsumexp": calc_mine})
+    assert report.fused().total_report["n_groups"] == 1
+    again = Report.from_json(report.to_json())
+    assert again == report
+    assert again.fused().report == report.fused().report
