@@ -24,7 +24,7 @@ from torch.nn import Module, Parameter
 from costcore.errors import CostError
 
 from .capture.dispatch_mode import THREAD
-from .meta.model_copy import global_names
+from .meta.model_copy import MAX_PARTS, global_names
 from .tensors import META, join
 
 MAX_DEPTH = 8
@@ -207,7 +207,7 @@ def _reached(function: Any) -> Iterator[tuple[str, Any]]:
     for _ in range(MAX_DEPTH + 1):
         inner: list[tuple[str, Any]] = []
         for name, value in level:
-            if id(value) in seen:
+            if id(value) in seen or len(seen) > MAX_PARTS:
                 continue
             seen.add(id(value))
             yield name, value

@@ -260,6 +260,9 @@ def _copied(name: str, value: Any, memo: dict[int, Any], deep: list[str]) -> Any
 MAX_DEPTH = 9
 """The maximum number of objects between a function and the part of the model to which it refers."""
 
+MAX_PARTS = 100_000
+"""The maximum number of objects that are searched for a part of a model."""
+
 _Cache: Any = type(lru_cache(len))
 
 _MUTABLE = (list, dict, set, OrderedDict, defaultdict, deque)
@@ -454,7 +457,7 @@ class Rebinder:
     def _changes(self, value: Any, seen: dict[int, Any], depth: int) -> bool:
         if id(value) in self._copies:
             return self._copies[id(value)] is not value
-        if id(value) in seen or not depth or isinstance(value, type):
+        if id(value) in seen or not depth or isinstance(value, type) or len(seen) > MAX_PARTS:
             return False
         seen[id(value)] = value
         if isinstance(value, Module):
