@@ -150,6 +150,7 @@ _get_builtin_table | table of functions, filled before a patch | needed | | capt
 _internal | class of jagged tensors | needed | | rows/attention
 [torch.nn.attention.flex_attention]
 _validate_device | lets flex_attention run on the meta device | looked for | 2.5- | rows/attention
+_identity | tells whether flex_attention changes scores | needed | 2.5- | attention_pairs
 [torch.testing]
 _internal | process group without processes | needed | | parallel/mesh
 [torch._inductor.scheduler.Scheduler]

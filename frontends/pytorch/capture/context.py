@@ -39,7 +39,7 @@ from costcore.trace.run import Recorder
 
 from ..kernels import loaded_kernels
 from ..meta.propagate_values import pairs_in_blocks
-from ..meta.values import masks_are_known, without_capture
+from ..meta.values import META, masks_are_known, without_capture
 from ..operators.plan import CONTROL_FLOW, FLEX, FLEX_ASSUMPTION, flex_on_meta, operator_plans
 from ..recording.ledger import ModuleCalls, shapes_of
 from ..recording.modules import module_tree
@@ -478,7 +478,8 @@ def _watch_random_states(stack: ExitStack) -> None:
 
 
 def _allow_flex_attention_on_meta(stack: ExitStack) -> None:
-    # PyTorch rejects meta tensors in ``flex_attention`` before any dispatch.
+    # PyTorch rejects meta tensors in ``flex_attention`` before any dispatch, and masks on another device: a mask that
+    # was made once, outside of the model, is on the CPU.
     module: Any = sys.modules.get("torch.nn.attention.flex_attention")
     original = getattr(module, "_validate_device", None)
     if original is None:
@@ -488,7 +489,24 @@ def _allow_flex_attention_on_meta(stack: ExitStack) -> None:
         if THREAD.mode is None or not query.is_meta:
             original(query, *rest)
 
+    def kv_num_blocks(mask: Any) -> Tensor:
+        found: Tensor = vars(mask)["kv_num_blocks"]
+        is_check = sys._getframe(1).f_code is module.flex_attention.__code__
+        if not is_check or found.is_meta or THREAD.mode is None or not THREAD.mode.is_estimate:
+            return found
+        with without_capture():
+            return found.to(META)
+
+    def set_kv_num_blocks(mask: Any, value: Tensor) -> None:
+        vars(mask)["kv_num_blocks"] = value
+
     replace(stack, module, "_validate_device", _validate_device)
+    replace(stack, module.BlockMask, "kv_num_blocks", property(kv_num_blocks, set_kv_num_blocks))
+
+
+def _is_plain_flex(score_mod: Any, mask: Any) -> bool:
+    module: Any = sys.modules["torch.nn.attention.flex_attention"]
+    return score_mod is module._identity and mask[-1] is module.noop_mask
 
 
 # Higher-order operators (control flow, flex attention), before PyTorch compiles them
@@ -557,7 +575,8 @@ def _run(mode: CaptureMode, operator: Any, args: Any, kwargs: Any) -> Any:
         mode.ledgers.note(INEXACT[operator.name()], is_approximation=True)
     if operator.name() != FLEX:
         return CONTROL_FLOW[operator.name()](mode, *args, **kwargs)
-    mode.assume(FLEX_ASSUMPTION)
+    if not _is_plain_flex(args[3], args[4]):
+        mode.assume(FLEX_ASSUMPTION)
     is_meta = args[0].is_meta
     if mode.recording.counts_pairs and isinstance(args[4], tuple):
         mode.recording.pairs = pairs_in_blocks(mode.values, args[4], args[0].shape[:-1].numel())

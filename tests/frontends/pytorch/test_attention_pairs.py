@@ -263,6 +263,35 @@ def test_block_masks_count_whole_blocks():
     assert macs(report) == [HEADS * 10 * 128 * 128 * 2 * WIDTH]  # 4 + 3 + 2 + 1 blocks of 128 by 128
 
 
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.filterwarnings("ignore:.*assumption:costcore.CostWarning")
+@pytest.mark.parametrize("place", ["closure", "attribute"])
+def test_block_masks_may_be_made_once_outside_of_the_model(place):
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    class Causal(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 512, 512, device="cpu")
+
+        def forward(self, q):
+            return flex_attention(q, q, q, block_mask=outside if place == "closure" else self.mask)
+
+    model, shape = Causal(), (1, HEADS, 512, WIDTH)
+    outside = model.mask
+    assert macs(estimate(model, shape)) == [HEADS * 512 * 512 * 2 * WIDTH]
+    assert macs(estimate(model, shape, attention="computed")) == [HEADS * 10 * 128 * 128 * 2 * WIDTH]
+    assert outside.kv_num_blocks.device.type == "cpu"
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_flex_attention_without_functions_rests_on_no_assumption():
+    from torch.nn.attention.flex_attention import flex_attention
+
+    report = estimate(lambda q: flex_attention(q, q, q), (1, HEADS, T, WIDTH))
+    assert (report.status, macs(report)) == ("complete", [HEADS * T * T * 2 * WIDTH])
+
+
 CONFIG = {
     "num_hidden_layers": 2,
     "hidden_size": HEADS * WIDTH,
