@@ -590,7 +590,7 @@ def _run_as_usual(operator: Any, args: Any, kwargs: Any) -> Any:
         return operator(*args, **kwargs)
 
 
-# Tensor subclasses: PyTorch before 2.5 refuses to convert a tensor that any dispatch mode has seen
+# Tensor subclasses: PyTorch refuses to convert a tensor that any dispatch mode has seen; since 2.5, only in constructors
 
 
 _REFUSED = "already associated to a python object"
@@ -598,7 +598,7 @@ _REFUSED = "already associated to a python object"
 
 
 def patch_conversion(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
-    """Make ``Tensor.as_subclass``, which functions of tensor subclasses call, work in a thread that captures.
+    """Make constructors of tensor subclasses, and ``Tensor.as_subclass``, work in a thread that captures.
 
     Args:
         stack: undoes the patch.
@@ -621,6 +621,16 @@ def patch_conversion(stack: ExitStack, active_mode: Callable[[], CaptureMode | N
         return made
 
     replace(stack, Tensor, "as_subclass", as_subclass)
+    construct = Tensor.__new__
+
+    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        # ``CausalBias(…)``, and other subclasses that only have ``__init__``: PyTorch makes a tensor, then converts it.
+        if cls is Tensor or active_mode() is None:
+            return construct(cls, *args, **kwargs)
+        with without_capture():
+            return construct(cls, *args, **kwargs)
+
+    replace(stack, Tensor, "__new__", staticmethod(__new__))
 
 
 # Activation checkpointing

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from costcore import ServingReport, TrainingLedger, estimate, plan
+from costcore import ComputationalCostHook, ServingReport, TrainingLedger, estimate, plan
 from tests.command_line import main
 
 T, HEADS, WIDTH = 16, 2, 8
@@ -282,6 +282,28 @@ def test_block_masks_may_be_made_once_outside_of_the_model(place):
     assert macs(estimate(model, shape)) == [HEADS * 512 * 512 * 2 * WIDTH]
     assert macs(estimate(model, shape, attention="computed")) == [HEADS * 10 * 128 * 128 * 2 * WIDTH]
     assert outside.kv_num_blocks.device.type == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("name", "pairs"),
+    [("causal_upper_left", CAUSAL), ("causal_lower_right", CAUSAL + 4 * T)],  # four earlier tokens, seen by all
+)
+@pytest.mark.parametrize("is_hook", [False, True])
+def test_biases_of_pytorch_are_masks(name, pairs, is_hook):
+    bias = pytest.importorskip("torch.nn.attention.bias")
+    made = getattr(bias, name)
+    q, k = torch.randn(1, HEADS, T, WIDTH), torch.randn(1, HEADS, T + 4, WIDTH)
+
+    def attend(q, k):
+        return nn.functional.scaled_dot_product_attention(q, k, k, attn_mask=made(T, T + 4))
+
+    if is_hook:
+        with ComputationalCostHook(attention="computed") as hook:
+            attend(q, k)
+        report = hook.report
+    else:
+        report = estimate(attend, (q, k), attention="computed")
+    assert report.total_report["macs"] == HEADS * pairs * 2 * WIDTH
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
