@@ -590,7 +590,7 @@ def _run_as_usual(operator: Any, args: Any, kwargs: Any) -> Any:
         return operator(*args, **kwargs)
 
 
-# Tensor subclasses: PyTorch refuses to convert a tensor that any dispatch mode has seen; since 2.5, only in constructors
+# Tensor subclasses: PyTorch refuses to convert a tensor that a dispatch mode has seen; since 2.5, only in constructors
 
 
 _REFUSED = "already associated to a python object"
@@ -598,7 +598,7 @@ _REFUSED = "already associated to a python object"
 
 
 def patch_conversion(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
-    """Make constructors of tensor subclasses, and ``Tensor.as_subclass``, work in a thread that captures.
+    """Make ``Tensor.as_subclass``, and the masks of ``torch.nn.attention.bias``, work in a thread that captures.
 
     Args:
         stack: undoes the patch.
@@ -621,16 +621,19 @@ def patch_conversion(stack: ExitStack, active_mode: Callable[[], CaptureMode | N
         return made
 
     replace(stack, Tensor, "as_subclass", as_subclass)
-    construct = Tensor.__new__
+    biases: Any = sys.modules.get("torch.nn.attention.bias")
+    if biases is None:
+        return
 
-    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        # ``CausalBias(…)``, and other subclasses that only have ``__init__``: PyTorch makes a tensor, then converts it.
-        if cls is Tensor or active_mode() is None:
-            return construct(cls, *args, **kwargs)
+    def construct(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        # PyTorch makes a tensor, then converts it. Any class without a constructor of its own fails so, but a patch of
+        # ``Tensor`` would break imports of ``torch._dynamo``.
+        if active_mode() is None:
+            return Tensor.__new__(cls, *args, **kwargs)
         with without_capture():
-            return construct(cls, *args, **kwargs)
+            return Tensor.__new__(cls, *args, **kwargs)
 
-    replace(stack, Tensor, "__new__", staticmethod(__new__))
+    replace(stack, biases.CausalBias, "__new__", staticmethod(construct))
 
 
 # Activation checkpointing
