@@ -178,6 +178,20 @@ def _xformers_pairs(values: ValuesOf, args: Arguments) -> Mapping[str, Any]:
     return _all_and_allowed(args, args["query"], args["key"].shape[1], is_causal)
 
 
+def _varlen(
+    query: Tensor, key: Tensor, value: Tensor, *_: Any, return_aux: Any = None, block_table: Any = None, **__: Any
+) -> Any:
+    out = (*query.shape[:-1], value.shape[-1])
+    return (out, (query.shape[1], query.shape[0])) if return_aux is not None and return_aux.lse else out
+
+
+def _varlen_pairs(values: ValuesOf, args: Arguments) -> Mapping[str, Any]:
+    keys = args.get("cu_seq_k")
+    names = {"q": "query", "cu_seqlens_q": "cu_seq_q", "max_seqlen_k": "max_k"}
+    given = {name: args[name_of_torch] for name, name_of_torch in names.items()}
+    return _pairs_of_sequences(values, {**given, "cu_seqlens_k": keys, "window_size": args.get("window_size")})
+
+
 def _window(n: int) -> Mapping[str, Source]:
     def sizes(args: Arguments) -> tuple[int, ...]:
         given = args["kernel_size"]
@@ -192,6 +206,8 @@ ATTENTION: Mapping[str, Kernel] = {
     "xformers.ops.fmha::memory_efficient_attention": Kernel(
         "token_major_attention", _QUERY_KEY_VALUE, {}, _like_query, _xformers_pairs
     ),
+    # By its ending, so that it is looked up only if this module of PyTorch is imported.
+    "*.nn.attention.varlen::varlen_attn": Kernel("token_major_attention", _QUERY_KEY_VALUE, {}, _varlen, _varlen_pairs),
     **{
         f"natten.functional::na{n}d": Kernel("neighborhood_attention", _QUERY_KEY_VALUE, _window(n), _like_query)
         for n in (1, 2, 3)

@@ -775,3 +775,21 @@ def test_a_real_run_is_one_call(stand_in):
         natten.na1d(q(), q(), q(), 3)
     calls = [call for call in hook.layer_report.values() if call["op"] != "full"]
     assert [(call["op"], call["macs"]) for call in calls] == [("neighborhood_attention", B * T * H * 3 * 2 * D)]
+
+
+@pytest.mark.parametrize(
+    ("options", "pairs", "allowed"),
+    # sequences of 4 and 6 tokens, as for flash_attn_varlen_func; 1 + … + 4 and 1 + … + 6
+    [({}, 4 * 4 + 6 * 6, 4 * 4 + 6 * 6), ({"window_size": (-1, 0)}, 4 * 4 + 6 * 6, 10 + 21)],
+)
+def test_attention_over_packed_sequences_of_pytorch(options, pairs, allowed):
+    varlen = pytest.importorskip("torch.nn.attention.varlen")
+
+    def attend(x, lengths):
+        return varlen.varlen_attn(x, x, x, lengths, lengths, 6, 6, **options)
+
+    inputs = (tensor(10, H, D), LENGTHS)
+    report = estimate(attend, inputs)
+    assert (report.status, report.total_report["macs"]) == ("complete", H * pairs * 2 * D)
+    report = estimate(attend, inputs, attention="computed")
+    assert report.total_report["macs"] == H * allowed * 2 * D
