@@ -36,6 +36,7 @@ from .capture.surroundings import NAMES_A_GPU, generators_of_meta, gpu_code, lac
 from .inputs import consume, model_arguments, torch_dtype, variants_with_numbers
 from .meta.branches import Branch, Branches, EndlessLoopError
 from .meta.model_copy import has_lazy_parameters, keep_input_checks, meta_copy, supported_on_meta, wrapper_names
+from .meta.propagate_values import ASSUMPTIONS, BALANCED, FIRST_CHOICE
 from .meta.values import META, PLAIN, Values, masks_are_known, tensors_in, tensors_of, without_data
 from .model_errors import (
     ModelErrorContext,
@@ -236,6 +237,17 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
         if not settings.has_gradients and lacks_gradients(error.__cause__):
             other = recorder.of_another_run()
             _record_all(other, called, inputs, settings._replace(has_gradients=True))
+            recorder.adopt(other)
+            return
+        if not FIRST_CHOICE.get() and any(each.what == ASSUMPTIONS[BALANCED] for each in recorder.assumptions):
+            other = recorder.of_another_run()
+            token = FIRST_CHOICE.set(1)
+            try:
+                _record_all(other, called, inputs, settings)
+            except CostError:
+                raise error from None
+            finally:
+                FIRST_CHOICE.reset(token)
             recorder.adopt(other)
             return
         found = _with_integer_lists(recorder, called, inputs, record)

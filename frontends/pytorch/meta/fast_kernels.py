@@ -736,7 +736,8 @@ def batch_norm_backward(
     output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, ...] | None:
     """Return the empty gradients of input, weight and bias after training, as requested by ``output_mask``."""
-    if x.dim() < 2 or not training or not output_mask[0] or not _are_plain(gradient, x, FLOATS):
+    is_plain = x.dim() > 1 and gradient.shape == x.shape and gradient.dtype == x.dtype and x.dtype in FLOATS
+    if not is_plain or not training or not output_mask[0] or not _are_normalized_in_order(gradient, x):
         return None
     features, saved = (x.shape[1],), (saved_mean, saved_scale)
     dtype = x.dtype if weight is None else weight.dtype
@@ -746,6 +747,18 @@ def batch_norm_backward(
     if not are_vectors((weight, mean, var), features, dtype):
         return None
     return empty(x.shape, x.dtype), *(empty(features, dtype) if wanted else None for wanted in output_mask[1:])
+
+
+def _are_normalized_in_order(*tensors: Tensor) -> bool:
+    # Whether the kernels of batch normalization return contiguous tensors. PyTorch's meta kernel returns the layout of
+    # the operand; those of a CPU and of cuDNN make all but images with the channels last contiguous.
+    return all(is_contiguous(x) or (x.dtype in _PLAIN_FLOATS and _has_rows_inside(x)) for x in tensors)
+
+
+def _has_rows_inside(x: Tensor) -> bool:
+    if x.dim() < 4:
+        return 0 not in x.shape
+    return _has_one_order(x) and x.stride()[1] > min(x.stride()[2:])
 
 
 def layer_norm_backward(
@@ -938,12 +951,16 @@ def _batch_norm(
     dtype = _dtype_of(vectors, x)
     is_lower = dtype is None and x.dtype in HALVES
     of_vectors = x.dtype if is_lower else dtype
-    if x.dim() < 2 or of_vectors is None or not is_dense(x) or not are_vectors(vectors, (x.shape[1],), of_vectors):
+    if x.dim() < 2 or of_vectors is None or not are_vectors(vectors, (x.shape[1],), of_vectors):
+        return None
+    in_order = _are_normalized_in_order(x)
+    if not in_order and not is_dense(x):
         return None
     if (mean is None or var is None) and not (training and mean is None and var is None):
         return None
     kept, dtype = x.shape[1] if training or is_lower else 0, dtype or torch.float32
-    return empty_like(x), empty((kept,), dtype), empty((kept,), dtype)
+    y = empty(x.shape, x.dtype) if in_order else empty_like(x)
+    return y, empty((kept,), dtype), empty((kept,), dtype)
 
 
 def _layer_norm(

@@ -7,6 +7,7 @@ known, or assumed, although the operands are unknown.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from enum import Enum, auto
 from functools import partial
 from math import isinf
@@ -397,6 +398,10 @@ ShapeRule: TypeAlias = Callable[[Mapping[str, Any], Any], Iterable[ShapeResult]]
 """Returns the known results of a call from its arguments by name, and from its results on the meta device."""
 
 
+FIRST_CHOICE: ContextVar[int] = ContextVar("first_choice", default=0)
+"""The first index that a choice over scores returns. Code may rule out index 0, such as that of the frequency 0."""
+
+
 def spread(shape: torch.Size, dim: int, size: int, step: int = 1) -> Tensor:
     """Return indices below ``size`` for a tensor of ``shape``: in its n-th row, they count up from ``n * step``.
 
@@ -407,7 +412,7 @@ def spread(shape: torch.Size, dim: int, size: int, step: int = 1) -> Tensor:
         return torch.zeros((), dtype=torch.int64)
     others = shape[:dim] + shape[dim + 1 :]
     rows = torch.arange(others.numel()).reshape(others).unsqueeze(dim)
-    places = torch.arange(shape[dim]).reshape([-1] + [1] * (len(shape) - 1 - dim))
+    places = (FIRST_CHOICE.get() + torch.arange(shape[dim])).reshape([-1] + [1] * (len(shape) - 1 - dim))
     return (rows * step + places).remainder(max(size, 1))
 
 

@@ -152,6 +152,19 @@ def test_a_loop_that_does_not_end_is_left_soon():
     assert len(rounds) < 100
 
 
+def test_an_index_that_the_code_rules_out_is_not_chosen():
+    class Periods(Base):
+        def forward(self, x):
+            scores = torch.fft.rfft(x, dim=1).abs().mean((0, 2))
+            scores[0] = 0
+            for period in x.shape[1] // torch.topk(scores, 2)[1].numpy():
+                x = self.one(x.reshape(-1, int(period), 16)).reshape(x.shape)
+            return x
+
+    report = estimate(Periods(), (2, 16, 16))
+    assert (report.status, report.total_report["macs"]) == ("assumed", 2 * 8 * PRODUCT)
+
+
 def test_a_side_has_its_warning():
     with pytest.warns(CostWarning, match="condition assumed False, the more expensive side"):
         estimate(Else(), (4, 16))
