@@ -168,6 +168,32 @@ def test_a_page_has_large_counts_in_short():
     assert cards == ["99,999,999", "100 M", "100,000,000, all"]
 
 
+@pytest.mark.parametrize(("n", "title"), [(1000, "Fruit"), (1001, "Fruit: the first 1,000 of 1,001 rows")])
+def test_a_page_says_if_it_has_not_all_rows(n, title):
+    class Long(Result):
+        def _content(self):
+            return Content("Long", [], [Table("Fruit", COLUMNS, ROWS[:1] * n).top(1, "The heaviest")])
+
+    assert re.findall("<h2>(.*?)</h2>", Long().to_html()) == ["The heaviest", title]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "title", "cells", "on_page"),
+    [
+        ("duration", (2.0, 0.1, 0.3), "s", ["2.0", "0.1", "0.3"], ["2.000 s", "100.0 ms", "300.0 ms"]),
+        # In seconds with two digits, most would be 0.0.
+        ("duration", (2.0, 1e-4, 3e-4), "ms", ["2,000.0", "0.1", "0.3"], ["2.000 s", "100.0 µs", "300.0 µs"]),
+        ("ratio", (1000.0, 999.0), "", ["1000.0", "999.0"], ["1,000", "999.0"]),
+    ],
+)
+def test_cells_of_a_column(kind, values, title, cells, on_page):
+    rows = [{"name": "row", "v": value} for value in values]
+    table, out = Table("Rows", [Column("name", "Name"), Column("v", "Value", kind)], rows), io.StringIO()
+    table.show(out, "md", "autoaligned", 2)
+    assert re.findall(r"\| ([^|]*) \|$", out.getvalue(), re.MULTILINE) == [f"Value {title}".strip(), *cells]
+    assert re.findall(r"<td class='n'[^>]*>(.*?)</td>", table.to_html()) == on_page
+
+
 def test_others_can_be_more_than_sums():
     table = Table("Fruit", COLUMNS, ROWS, others=lambda rows: {"fruit": f"{len(rows)} more", "size": 0})
     assert table.top(3).rows[-1] == {"fruit": "1 more", "size": 0}
