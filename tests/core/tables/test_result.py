@@ -44,6 +44,16 @@ class Basket(Result):
         return Content("A basket", figures, [table.sorted("size").top(2, "The 2 heaviest")], ["all of it is fresh"])
 
 
+class Given(Result):
+    """A result with this content."""
+
+    def __init__(self, *content):
+        self.content = Content(*content)
+
+    def _content(self):
+        return self.content
+
+
 def test_print_has_figures_and_the_first_rows():
     """The largest is 2^70 + 1 bytes, 2^30 TiB. Plum and kiwi are 1536 bytes = 1.5 KiB."""
     lines = str(Basket()).splitlines()
@@ -77,16 +87,13 @@ def test_csv_parses_back():
 
 
 def test_a_result_without_a_table_writes_its_figures():
-    class Bare(Result):
-        def _content(self):
-            return Content("Bare", [Figure("weight", "Weight", EXACT, "bytes")])
-
-    assert Bare().to_csv().splitlines() == [
+    bare = Given("Bare", [Figure("weight", "Weight", EXACT, "bytes")])
+    assert bare.to_csv().splitlines() == [
         "name,title,value,kind,note,certainty",
         f"weight,Weight,{EXACT},bytes,,exact",
     ]
     with pytest.raises(ValueError, match="there is no table 1"):
-        Bare().to_csv(table=1)
+        bare.to_csv(table=1)
 
 
 def test_pandas_has_the_exact_rows():
@@ -147,25 +154,38 @@ def test_a_table_is_a_result():
 
 
 def test_a_share_is_rounded_to_the_digits_of_tables():
-    class Busy(Result):
-        def _content(self):
-            return Content("Busy", [Figure("share", "Share", 100 / 3, "percent", "of all")])
-
-    out = io.StringIO()
-    Busy().show(out)
+    busy, out = Given("Busy", [Figure("share", "Share", 100 / 3, "percent", "of all")]), io.StringIO()
+    busy.show(out)
     assert out.getvalue() == "Busy\n  Share  33.333%  of all\n"
-    assert Busy().to_dict()["figures"]["share"]["value"] == 100 / 3
+    assert busy.to_dict()["figures"]["share"]["value"] == 100 / 3
 
 
 def test_a_page_has_large_counts_in_short():
-    class Many(Result):
-        def _content(self):
-            return Content(
-                "Many", [Figure("a", "A", 99_999_999, "count"), Figure("b", "B", 100_000_000, "count", "all")]
-            )
+    many = Given("Many", [Figure("a", "A", 99_999_999, "count"), Figure("b", "B", 100_000_000, "count", "all")])
+    assert re.findall(r"<dd[^>]*>([^<]*)</dd>", many.to_html()) == ["99,999,999", "100 M", "100,000,000, all"]
 
-    cards = re.findall(r"<dd[^>]*>([^<]*)</dd>", Many().to_html())
-    assert cards == ["99,999,999", "100 M", "100,000,000, all"]
+
+@pytest.mark.parametrize(("n", "title"), [(1000, "Fruit"), (1001, "Fruit: the first 1,000 of 1,001 rows")])
+def test_a_page_says_if_it_has_not_all_rows(n, title):
+    long = Given("Long", [], [Table("Fruit", COLUMNS, ROWS[:1] * n).top(1, "The heaviest")])
+    assert re.findall("<h2>(.*?)</h2>", long.to_html()) == ["The heaviest", title]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "title", "cells", "on_page"),
+    [
+        ("duration", (2.0, 0.1, 0.3), "s", ["2.0", "0.1", "0.3"], ["2.000 s", "100.0 ms", "300.0 ms"]),
+        # In seconds with two digits, most would be 0.0.
+        ("duration", (2.0, 1e-4, 3e-4), "ms", ["2,000.0", "0.1", "0.3"], ["2.000 s", "100.0 µs", "300.0 µs"]),
+        ("ratio", (1000.0, 999.0), "", ["1000.0", "999.0"], ["1,000", "999.0"]),
+    ],
+)
+def test_cells_of_a_column(kind, values, title, cells, on_page):
+    rows = [{"name": "row", "v": value} for value in values]
+    table, out = Table("Rows", [Column("name", "Name"), Column("v", "Value", kind)], rows), io.StringIO()
+    table.show(out, "md", "autoaligned", 2)
+    assert re.findall(r"\| ([^|]*) \|$", out.getvalue(), re.MULTILINE) == [f"Value {title}".strip(), *cells]
+    assert re.findall(r"<td class='n'[^>]*>(.*?)</td>", table.to_html()) == on_page
 
 
 def test_others_can_be_more_than_sums():
@@ -175,13 +195,11 @@ def test_others_can_be_more_than_sums():
 
 
 def test_a_table_of_which_no_row_is_shown_is_not_printed():
-    class Hidden(Result):
-        def _content(self):
-            table = Table("Fruit", COLUMNS, ROWS, total={"fruit": "total", "size": EXACT + 3584})
-            return Content("Hidden", [], [table.part([])])
-
-    assert str(Hidden()) == "Hidden"
-    assert len(Hidden().to_dict()["tables"][0]["rows"]) == 4 and Hidden().to_dict()["tables"][0]["total"] is not None
+    table = Table("Fruit", COLUMNS, ROWS, total={"fruit": "total", "size": EXACT + 3584})
+    hidden = Given("Hidden", [], [table.part([])])
+    assert str(hidden) == "Hidden"
+    (data,) = hidden.to_dict()["tables"]
+    assert len(data["rows"]) == 4 and data["total"] is not None
 
 
 def test_a_workbook_has_a_sheet_for_the_figures_and_each_table(tmp_path):
@@ -189,13 +207,9 @@ def test_a_workbook_has_a_sheet_for_the_figures_and_each_table(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     rows = [{"fruit": "=1+1", "size": 2048, "n": 1}, *ROWS[1:]]
 
-    class Two(Result):
-        def _content(self):
-            table = Table("Fruit: [all]/*?", COLUMNS, rows, total={"fruit": "total", "size": 7})
-            long = [Table(letter * 40, COLUMNS, ROWS[:1]) for letter in "xXx"]  # names of sheets ignore case
-            return Content("Two", [Figure("weight", "Weight", 3, "bytes")], [table, *long])
-
-    Two().save(tmp_path / "two.xlsx")
+    table = Table("Fruit: [all]/*?", COLUMNS, rows, total={"fruit": "total", "size": 7})
+    long = [Table(letter * 40, COLUMNS, ROWS[:1]) for letter in "xXx"]  # names of sheets ignore case
+    Given("Two", [Figure("weight", "Weight", 3, "bytes")], [table, *long]).save(tmp_path / "two.xlsx")
     book = openpyxl.load_workbook(tmp_path / "two.xlsx")
     assert book.sheetnames == ["Figures", "Fruit   all", "x" * 31, "X" * 26 + " 2", "x" * 26 + " 3"]
     cells = [[cell.value for cell in row] for row in book["Fruit   all"]]
@@ -246,16 +260,14 @@ def test_bars_of_rows_or_of_figures_have_the_unit_of_the_largest(kind, values, w
     """Of the figures, those of the most frequent kind are bars."""
     optional("matplotlib")
 
-    class Figures(Result):
-        def _content(self):
-            others = "bytes" if kind != "bytes" else "count"
-            alike = [Figure(name, name, value, kind) for name, value in zip("ab", values, strict=True)]
-            return Content("Figures", [Figure("other", "Other", 7, others), *alike])
-
+    other = Figure("other", "Other", 7, "bytes" if kind != "bytes" else "count")
+    figures = Given(
+        "Figures", [other, *(Figure(name, name, value, kind) for name, value in zip("ab", values, strict=True))]
+    )
     rows = [{"n": name, "v": value} for name, value in zip("ab", values, strict=True)]
     for result, title in (
         (Table("Rows", [Column("n", "Name"), Column("v", "Amount", kind)], rows), axis),
-        (Figures(), axis.replace("Amount", "").strip()),
+        (figures, axis.replace("Amount", "").strip()),
     ):
         picture = result.plot()
         (axes,) = picture.figure().axes

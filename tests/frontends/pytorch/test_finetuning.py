@@ -53,17 +53,15 @@ def test_adapters_are_trained_alone(kind, once, more, base):
 def test_the_layers_that_get_adapters():
     names = [name for name, _ in finetuned(net(), RANK, targets=["2"]).named_modules() if name.endswith("lora_A")]
     assert names == ["2.lora_A"]
-    with pytest.raises(CostError, match=r"has no linear layer q_proj \(has 0, 2\)"):
-        finetuned(net(), RANK, "q_proj")
-    with pytest.raises(CostError, match=r"has no linear layer v_porj \(has 0, 2\)"):
-        finetuned(net(), RANK, ["2", "v_porj"])
-    with pytest.raises(ValueError, match="rank of adapters must be at least 1"):
-        finetuned(net(), 0)
-    for rank in (8.0, True):
-        with pytest.raises(TypeError, match="rank must be an integer"):
-            finetuned(net(), rank)
-    with pytest.raises(ValueError, match="unknown format of weights 'int3'"):
-        finetuned(net(), RANK, base="int3")
+    for arguments, error, message in (
+        ((RANK, "q_proj"), CostError, r"has no linear layer q_proj \(has 0, 2\)"),
+        ((RANK, ["2", "v_porj"]), CostError, r"has no linear layer v_porj \(has 0, 2\)"),
+        ((0,), ValueError, "rank of adapters must be at least 1"),
+        *(((rank,), TypeError, "rank must be an integer") for rank in (8.0, True)),
+        ((RANK, (), "lora", "int3"), ValueError, "unknown format of weights 'int3'"),
+    ):
+        with pytest.raises(error, match=message):
+            finetuned(net(), *arguments)
 
 
 class Experts(nn.Module):

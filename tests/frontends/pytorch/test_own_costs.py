@@ -58,6 +58,17 @@ def calls(report, op):
     return [call for call in report.layer_report.values() if call["type"] == op]
 
 
+def of_a_step(model, shape, op, own, is_run):
+    """Return the report of a forward and a backward pass, from a run or without one."""
+    if not is_run:
+        return estimate(model, shape, calculators=[own], backward=True)
+    hook = ComputationalCostHook()
+    hook.add_custom_cost_calculator(op, own)
+    with hook:
+        model(torch.zeros(shape)).sum().backward()
+    return hook
+
+
 def shares(report):
     return dict.fromkeys(key for key in calls(report, "Scan")[0] if key.endswith("%") or key == "traceback")
 
@@ -92,14 +103,7 @@ def test_the_hook_counts_the_same():
 def test_the_backward_pass_is_one_call(is_run, has_formula):
     backward = (lambda forward: (7 * forward["x"].size, 1, 2, {}, 5)) if has_formula else None
     own = costs(Scan, shapes=rule, backward=backward)(lambda layer: calc_scan(layer))
-    model = Net(Scan())
-    if is_run:
-        report = ComputationalCostHook()
-        report.add_custom_cost_calculator(Scan, own)
-        with report:
-            model(torch.zeros(2, 3, 4)).sum().backward()
-    else:
-        report = estimate(model, (2, 3, 4), calculators=[own], backward=True)
+    report = of_a_step(Net(Scan()), (2, 3, 4), Scan, own, is_run)
     (scan,) = calls(report, "Scan_backward")
     assert scan["phase"] == "backward" and scan["module"] == "inner"
     assert (scan["flops"], scan["macs"]) == ((7 * 6 * WIDTH, 5) if has_formula else (2 * FLOPS, 2 * MACS))
@@ -176,14 +180,7 @@ def calc_square(layer):
 
 @pytest.mark.parametrize("is_run", [False, True])
 def test_an_autograd_function_is_one_call(is_run):
-    if is_run:
-        report = ComputationalCostHook()
-        report.add_custom_cost_calculator(Square, calc_square)
-        model = Applies()
-        with report:
-            model(torch.zeros(2, 4)).sum().backward()
-    else:
-        report = estimate(Applies(), (2, 4), calculators=[calc_square], backward=True)
+    report = of_a_step(Applies(), (2, 4), Square, calc_square, is_run)
     (forward,), (backward,) = calls(report, "Square"), calls(report, "Square_backward")
     assert (forward["flops"], forward["params"], backward["flops"]) == (2 * 16, {"times": 3}, 2 * 16)
     products = [call for call in report.layer_report.values() if call["phase"] == "backward" and call["op"] == "mul"]

@@ -224,6 +224,7 @@ def test_rows_need_no_matplotlib(monkeypatch, tmp_path):
         ({"kind": "modules", "over": "n"}, ValueError, "over=… is for kind 'sizes', not for kind 'modules'"),
         ({"kind": "roofline"}, ValueError, "device=… is needed for kind 'roofline'"),
         ({"at": {"n": 1}}, ValueError, "at=… and sizes=… need over=…"),
+        ({"sizes": [1, 2]}, ValueError, "at=… and sizes=… need over=…"),
         ({"dtype": "float16"}, TypeError, "plot has no argument dtype"),
         ({"theme": "sepia"}, ValueError, "unknown theme 'sepia'"),
         ({"target": "a.gif"}, ValueError, "'a.gif' has an unknown suffix"),

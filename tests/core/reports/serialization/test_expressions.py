@@ -57,8 +57,6 @@ def test_expressions_are_in_prefix_form():
     assert encoder.symbols == {"n": {"name": "n", "assumptions": {"integer": True, "positive": True}}}
 
 
-pytest.importorskip("sympy")
-
 SECONDS = 20
 """A bound for one file and all its views on a busy machine; the slowest takes 3 s alone, most a tenth of it."""
 
@@ -279,9 +277,6 @@ def test_random_expressions_are_read_and_shown_or_refused_in_seconds(seed):
     assert read_ones >= 3
 
 
-pytest.importorskip("sympy")
-
-
 def report_of(count: int, **costs: Any) -> Report:
     """The report of ``count`` calls of equal costs."""
     return net(*(Step("linear", f"layer{i}", **costs) for i in range(count)))
@@ -300,9 +295,7 @@ def expressions(data: Any) -> Iterator[str]:
 
 
 def symbolic_report(count: int = 50) -> Report:
-    from sympy import Symbol
-
-    n, m = (Symbol(name, integer=True, positive=True) for name in "nm")
+    m = sympy.Symbol("m", integer=True, positive=True)
     steps = [
         Step("linear", f"{i}", n * m * (i % 5 + 1), n * m * (i % 5), n + m, 4 * n * m, 4 * m, (n, 2 * m + i))
         for i in range(count)
@@ -338,10 +331,8 @@ def test_another_total_is_refused(key):
 
 def test_a_total_that_a_ledger_does_not_expand_is_read():
     """64 products of reads are expanded; with the bytes written these are 65 terms, which are left as they are."""
-    from sympy import Symbol
-
-    sums = [sum(Symbol(f"{name}{i}", integer=True, positive=True) for i in range(8)) for name in "ab"]
-    report = report_of(1, mread=sums[0] * sums[1], mwrite=Symbol("c", integer=True, positive=True))
+    a, b = (sum(sympy.symbols(f"{name}:8", integer=True, positive=True)) for name in "ab")
+    report = report_of(1, mread=a * b, mwrite=n)
     total = report.total_report
     assert total["mrw"] != total["mread"] + total["mwrite"]
     assert Report.from_json(report.to_json()).total_report == total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -70,7 +71,9 @@ def test_the_representation_is_one_line():
 
 
 def test_a_notebook_folds_modules_with_their_costs():
-    found = Elements(html_reports.small()._repr_html_())
+    html = html_reports.small()._repr_html_()
+    assert re.findall("checked /> ([^<]*)<", html) == ["FLOPs", "Share", "Parameters"]
+    found = Elements(html)
     assert found.open == [] and found.counts["details"] == 3  # the types, the model, and its block
     assert found.deepest == 2  # the block is inside the model
     assert "Net 1,152,922 T 100.0% 1.024 K 1,152,922 T 200 B 68 B" in found.text
