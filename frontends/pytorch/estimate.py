@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from copy import copy
 from functools import lru_cache, partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
@@ -33,7 +33,7 @@ from .callables import CallableModule, Model, Twin, as_model, bound, uses_torch
 from .capture.context import capture
 from .capture.dispatch_mode import CaptureMode, RegroupedFunctions, check_regroup
 from .capture.surroundings import NAMES_A_GPU, generators_of_meta, gpu_code, lacks_gpu, wait_for_threads
-from .inputs import consume, model_arguments, torch_dtype, variants_with_numbers
+from .inputs import consume, model_arguments, torch_dtype, variants_with_arrays, variants_with_numbers
 from .meta.branches import Branch, Branches, EndlessLoopError
 from .meta.model_copy import has_lazy_parameters, keep_input_checks, meta_copy, supported_on_meta, wrapper_names
 from .meta.propagate_values import ASSUMPTIONS, BALANCED, FIRST_CHOICE
@@ -270,12 +270,12 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
 def _with_integer_lists(
     recorder: Recorder, model: Model, inputs: Any, record: Callable[[Any, Recorder, Branches], object]
 ) -> tuple[Any, Branches] | None:
-    """Record a run in which the model receives a list of integers as a list, not as a tensor of that shape.
+    """Record a run in which the model receives a list of integers or an array as it is, not as a tensor.
 
     Returns:
         The inputs of the run, and the branches that it met; None if the model fails on all variants.
     """
-    for variant, note in variants_with_numbers(model.forward, inputs):
+    for variant, note in chain(variants_with_numbers(model.forward, inputs), variants_with_arrays(inputs)):
         other, branches = recorder.of_another_run(), Branches({})
         try:
             record(variant, other, branches)
@@ -395,7 +395,7 @@ def _record(
     if precision in ALL_BFLOAT16:
         args, kwargs = tree_map_only(Tensor, half_floats, (args, kwargs))
     if has_lazy_parameters(meta_model):
-        _shape_lazy_parameters(called, meta_model, args, kwargs, settings.has_gpu)
+        _shape_lazy_parameters(called, meta_model, args, kwargs, values, branches, settings.has_gpu)
     recorder.n_params_model = _parameter_count(meta_model)
     parallel = _parallel(meta_model, mesh, plan, settings.rank, recorder)
     with WholeEnds(_keep_state(parallel, model, checkpointed(meta_model, settings.checkpoint))) as distribute:
@@ -440,9 +440,17 @@ def _record(
 
 
 def _shape_lazy_parameters(
-    called: Model, meta_model: Module, args: Sequence[Any], kwargs: Mapping[str, Any], has_gpu: bool | None
+    called: Model,
+    meta_model: Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    values: Values,
+    branches: Branches,
+    has_gpu: bool | None,
 ) -> None:
-    # Lazy modules get the shapes of their parameters in a first pass, which is not counted.
+    # Lazy modules get the shapes of their parameters in a first pass, which is not counted. It has the values and takes
+    # the sides of branches of the pass that is counted.
+    own = Branches(branches.sides, branches.passing)
     with (
         _keep_random_state(),
         torch.no_grad(),
@@ -450,7 +458,12 @@ def _shape_lazy_parameters(
         ModelErrorContext(called.module, mode.recording, "forward", [*args, *kwargs.values()]),
         _gpu(has_gpu),
     ):
-        called.run(meta_model, args, kwargs)
+        mode.values.update(values.copy())
+        mode.branches = own
+        try:
+            called.run(meta_model, args, kwargs)
+        finally:
+            branches.last = own.last
 
 
 def _parallel(

@@ -12,11 +12,12 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence, Set, Sized
 from concurrent.futures import Future
+from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from enum import Enum, auto
 from functools import lru_cache, partial
 from io import IOBase
-from operator import index
+from operator import index, is_
 from textwrap import dedent
 from tokenize import TokenError
 from types import AsyncGeneratorType, CodeType, CoroutineType, FunctionType, MethodType, SimpleNamespace
@@ -127,6 +128,23 @@ def variants_with_numbers(forward: Callable[..., Any], inputs: Any) -> Iterator[
             yield (changed if is_by_name else [*changed.values()]), note
 
 
+def variants_with_arrays(inputs: Any) -> Iterator[tuple[Any, str]]:
+    """Yield the inputs with all arrays passed as they are instead of as tensors, and a note; nothing without arrays."""
+    changed = _with_arrays(inputs)
+    if changed is not inputs:
+        yield changed, "arrays among the inputs were passed as arrays: the model does not run on tensors"
+
+
+def _with_arrays(value: Any) -> Any:
+    if type(value) in _DICTS:
+        items = [_with_arrays(item) for item in value.values()]
+        return value if all(map(is_, items, value.values())) else type(value)(zip(value, items, strict=True))
+    if type(value) in (list, tuple):
+        items = [_with_arrays(item) for item in value]
+        return value if all(map(is_, items, value)) else type(value)(items)
+    return Value(value) if not isinstance(value, (Tensor, Value)) and _is_array_of_numbers(value) else value
+
+
 def _accepts(forward: Callable[..., Any], n_arguments: int) -> bool:
     try:
         inspect.signature(forward).bind(*range(n_arguments))
@@ -177,7 +195,8 @@ class _Reader:
             kind: the meaning of its lists and tuples of integers.
         """
         if isinstance(value, Value):
-            return self.read(value.value, name, Kind.NUMBERS)
+            is_array = not isinstance(value.value, Tensor) and _is_array_of_numbers(value.value)
+            return deepcopy(value.value) if is_array else self.read(value.value, name, Kind.NUMBERS)
         if isinstance(value, Tensor):
             return self._like(value, name)
         if isinstance(value, Operand):

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cache, partial, wraps
+from importlib import import_module
 from numbers import Number
+from operator import is_
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -560,7 +562,7 @@ ActiveMode = Callable[[], "CaptureMode | None"]
 
 FUNCTIONS: tuple[tuple[Any, str], ...] = (
     *((Tensor, name) for name in ("tolist", "numpy", "__format__", "new_tensor")),
-    *((torch, name) for name in ("tensor", "as_tensor", "asarray")),
+    *((torch, name) for name in ("tensor", "as_tensor", "asarray", "from_numpy")),
 )
 """The functions to replace, and their owners."""
 
@@ -591,6 +593,7 @@ def _patched_values(active_mode: ActiveMode) -> dict[str, Callable[..., Any]]:
         "tensor": _make,
         "as_tensor": _make,
         "asarray": _make,
+        "from_numpy": _from_numpy,
     }
     return {name: _patched(getattr(owner, name), replacements[name], active_mode) for owner, name in FUNCTIONS}
 
@@ -619,12 +622,27 @@ def _tolist(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor) -> 
 ZEROS = "an array of the values of a tensor without data was taken as zeros"
 
 
+@cache
+def _unknown_array() -> Any:
+    # Modules may compute results in NumPy, or read indices in an array, but not make a tensor of it: it has only zeros.
+    numpy = import_module("numpy")
+    return type("UnknownArray", (numpy.ndarray,), {})
+
+
+def _from_numpy(mode: CaptureMode, original: Callable[..., Any], array: Any) -> Any:
+    if type(array).__name__ == "UnknownArray" and type(array) is _unknown_array():
+        raise TypeError("can't convert meta device type tensor to numpy, and back to a tensor")
+    return original(array)
+
+
 def _numpy(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, *, force: bool = False) -> Any:
     is_known = _is_without_data(tensor) and mode.is_known(tensor)
-    if not is_known and mode.makes_arrays and tensor.is_meta and len(mode.recording.modules.running) <= 1:
-        mode.assume(ZEROS)  # a pipeline that returns arrays
+    if not is_known and mode.is_estimate and tensor.is_meta:
+        mode.assume(ZEROS)
         with mode.paused:
-            return original(torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu"))
+            zeros = original(torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu"))
+        is_outside = mode.makes_arrays and len(mode.recording.modules.running) <= 1
+        return zeros if is_outside else zeros.view(_unknown_array())
     return original(_data(mode, tensor) if is_known else tensor, force=force)
 
 
@@ -633,19 +651,38 @@ def _format(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, spe
 
 
 def _make(mode: CaptureMode, original: Callable[..., Any], data: Any, *args: Any, **kwargs: Any) -> Any:
-    made = original(data, *args, **kwargs)
-    if _is_without_data(made):
-        _see(mode, made, data)
-    return made
+    return _seen(mode, lambda given: original(given, *args, **kwargs), data)
 
 
 def _make_like(
     mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, data: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    made = original(tensor, data, *args, **kwargs)
+    return _seen(mode, lambda given: original(tensor, given, *args, **kwargs), data)
+
+
+def _seen(mode: CaptureMode, make: Callable[[Any], Any], data: Any) -> Any:
+    # PyTorch reads the tensors in a list. If one has no data, the result has none either.
+    if _is_array(data):
+        _from_numpy(mode, lambda array: array, data)
+    readable = _with_data(data) if mode.is_estimate and isinstance(data, (list, tuple)) else data
+    made = make(readable)
+    if readable is not data and not _is_without_data(made):
+        with without_capture():
+            made = torch.empty_like(made, device="meta", requires_grad=made.requires_grad)
     if _is_without_data(made):
         _see(mode, made, data)
     return made
+
+
+def _with_data(data: Any) -> Any:
+    # Tensors of the same dtypes, which decide the dtype of the result.
+    if _is_without_data(data):
+        with without_capture():
+            return torch.ones(data.shape, dtype=data.dtype, device="cpu")
+    if not isinstance(data, (list, tuple)):
+        return data
+    items = [_with_data(item) for item in data]
+    return data if all(map(is_, items, data)) else items
 
 
 def known_index(mode: CaptureMode, tensor: Tensor, index: Any) -> Any:
@@ -666,7 +703,7 @@ def _as_tensor(mode: CaptureMode, index: Any) -> Any:
     is_sequence = isinstance(index, (list, tuple, range)) or _is_array(index)
     if not is_sequence or not _is_known(mode, index):
         return index
-    numbers = _numbers(index)
+    numbers = _numbers(mode, index)
     with without_capture():
         data = torch.tensor(numbers, device="cpu")
         if data.dtype not in (torch.bool, torch.uint8):  # any other dtype is converted, also that of an empty list
@@ -694,7 +731,7 @@ def _see(mode: CaptureMode, made: Tensor, data: Any) -> None:
         return
     mode.ledgers.allocated(made)
     if is_small(made) and _is_known(mode, data):
-        mode.values.put(made, Contents(partial(_storage_of, _numbers(data), made.dtype)))
+        mode.values.put(made, Contents(partial(_storage_of, _numbers(mode, data), made.dtype)))
 
 
 def _is_known(mode: CaptureMode, data: Any) -> bool:
@@ -710,11 +747,11 @@ def _is_array(data: Any) -> bool:
     return hasattr(data, "__array_interface__")
 
 
-def _numbers(data: Any) -> Any:
+def _numbers(mode: CaptureMode, data: Any) -> Any:
     if isinstance(data, (list, tuple)):
-        return [_numbers(item) for item in data]
+        return [_numbers(mode, item) for item in data]
     if isinstance(data, Tensor):
-        return data.tolist() if data.dim() else data.item()
+        return _data(mode, data).tolist()
     return data.tolist() if _is_array(data) else data
 
 

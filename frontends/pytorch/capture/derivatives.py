@@ -24,6 +24,7 @@ from torch import Tensor
 from torch._C import DispatchKey, DispatchKeySet
 from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mode
 
+from ..meta.replacements import has_channels_last
 from ..meta.values import without_capture
 from ..operators.plan import is_decomposed
 from .autocast import PRE_DISPATCH, fallback_of_all, replace
@@ -237,7 +238,7 @@ class _Replaced:
         """Run the formula, and record nothing until :meth:`put`."""
         node, mode = self._node, self._mode
         formula, saved = _FORMULAS[node.name()]
-        if any(x is None for x in gradients) or any(_has_hooks(node, name) for name in saved):
+        if gradients[0] is None or any(_has_hooks(node, name) for name in saved):
             mode.ledgers.note(APPROXIMATE, is_approximation=True)
             return
         tensors = [getattr(node, f"_saved_{name}") for name in saved]
@@ -260,8 +261,8 @@ def _has_hooks(node: Any, name: str) -> bool:
     # Hooks such as those of checkpointing may run only once.
     try:
         getattr(node, f"_raw_saved_{name}").register_hooks(lambda x: x, lambda x: x)
-    except RuntimeError:  # PyTorch refuses a second pair
-        return True
+    except RuntimeError as error:  # PyTorch refuses a second pair, and hooks of an operand that is None
+        return "value None" not in str(error)
     return False
 
 
@@ -329,6 +330,17 @@ def _masked_fill(_: CaptureMode, node: Any, gradient: Tensor, mask: Tensor) -> A
     return of_x, gradient.masked_select(mask).sum()
 
 
+def _group_norm(_: CaptureMode, node: Any, gradient: Tensor, *rest: Tensor) -> Any:
+    # PyTorch copies images with the channels last into contiguous ones, except on a CPU.
+    *of_statistics, x, mean, scale, weight = rest
+    if any(each is not None for each in of_statistics) or x.dim() != 4 or not has_channels_last(x):
+        return None
+    sizes = node._saved_N, node._saved_C, node._saved_HxW, node._saved_group
+    needs = [following is not None for following, _ in node.next_functions]
+    gradient = gradient.contiguous(memory_format=torch.channels_last)
+    return torch.ops.aten.native_group_norm_backward.default(gradient, x, mean, scale, weight, *sizes, needs)
+
+
 _FORMULAS: Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "ProdBackward0": (_prod, ("self", "result")),
     "ProdBackward1": (_prod_of_axis, ("self", "result")),
@@ -337,8 +349,9 @@ _FORMULAS: Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
         ("MaxBackward1", "MinBackward1", "MedianBackward0", "NanmedianBackward0"), (_selected, ("self", "result"))
     ),
     "MaskedFillBackward1": (_masked_fill, ("mask",)),
+    "NativeGroupNormBackward0": (_group_norm, ("input", "result1", "result2", "weight")),
 }
-"""Formulas that depend on data, and the tensors that their nodes save."""
+"""Formulas that depend on data or on the device, and the tensors that their nodes save."""
 
 _OPERATORS = frozenset(
     f"aten::{name}"
@@ -348,6 +361,7 @@ _OPERATORS = frozenset(
         *("kthvalue", "max", "min", "median", "nanmedian", "topk", "mode", "sort", "msort", "argsort"),
         *("linalg_matrix_exp", "matrix_exp", "ormqr", "linalg_householder_product", "prod", "masked_fill"),
         *("take_along_dim", "quantile", "nanquantile", "repeat_interleave", "embedding_bag", "adaptive_max_pool2d"),
+        *("group_norm", "native_group_norm"),
     )
 )
 """Operators with such nodes, and composites of them: nodes are searched only if one of these ran."""

@@ -651,6 +651,7 @@ _RECURRENT = frozenset((replacements.LSTM_NAME, *replacements.CPU_REPLACEMENTS))
 _CPU_REPLACEMENTS: Mapping[str, Callable[..., Any]] = {
     replacements.SDPA_NAME: replacements.fused_attention,
     replacements.LSTM_NAME: replacements.fused_lstm,
+    "aten::group_norm": replacements.group_norm,
     **replacements.CPU_REPLACEMENTS,
 }
 """Functions by the name of the operator; they may return None."""

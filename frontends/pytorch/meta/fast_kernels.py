@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .replacements import lstm_layer, lstm_layer_backward
+from .replacements import has_channels_last, lstm_layer, lstm_layer_backward
 from .values import META, broadcasts
 
 # Empty meta tensors in plain layouts
@@ -424,8 +424,12 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Tensor | None:
-    """Return the empty output of a convolution of contiguous operands with elements."""
-    if not _can_convolve(x, w) or not (bias is None or bias.dtype == x.dtype) or groups < 1:
+    """Return the empty output of a convolution of operands with elements.
+
+    On a CPU the channels are last if they are in the input or in the weight; PyTorch's kernel for the meta device no
+    longer knows this since 2.13.
+    """
+    if not _are_convolved(x, w) or not (bias is None or bias.dtype == x.dtype) or groups < 1:
         return None
     rank = x.dim() - 2
     if any(len(values) not in (1, rank) for values in (stride, padding, dilation, output_padding)):
@@ -438,7 +442,14 @@ def convolution(
     sizes = [length(*axis) for axis in zip(x.shape[2:], w.shape[2:], *steps, strict=True)]
     if min(sizes) < 1 or (bias is not None and tuple(bias.shape) != (made,)):
         return None
+    is_last = has_channels_last(w.unsqueeze(2) if rank == 1 else w) or (rank > 1 and has_channels_last(x))
+    if is_last and (rank < 3 or x.dtype is not torch.float64):
+        return _with_channels_last((x.shape[0], made, *sizes), x.dtype)
     return empty((x.shape[0], made, *sizes), x.dtype)
+
+
+def _with_channels_last(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    return empty((shape[0], *shape[2:], shape[1]), dtype).movedim(-1, 1)
 
 
 def convolution_backward(
@@ -455,7 +466,7 @@ def convolution_backward(
     output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, ...] | None:
     """Return the empty gradients of input, weight and bias, as requested by ``output_mask``."""
-    if not _can_convolve(x, w) or gradient.dtype != x.dtype or (output_mask[2] and bias_sizes is None):
+    if not _are_plainly_convolved(x, w) or gradient.dtype != x.dtype or (output_mask[2] and bias_sizes is None):
         return None
     shapes = (x.shape, w.shape, bias_sizes or ())
     return tuple(
@@ -516,9 +527,13 @@ def _can_add(bias: Tensor, product: Tensor, *factors: Number) -> bool:
     )
 
 
-def _can_convolve(x: Tensor, w: Tensor) -> bool:
-    is_ranked = x.dim() == w.dim() and 3 <= x.dim() <= 5
-    return is_ranked and is_contiguous(x) and is_contiguous(w) and _have_one_float_dtype(x, w)
+def _are_convolved(x: Tensor, w: Tensor) -> bool:
+    has_elements = 0 not in x.shape and 0 not in w.shape
+    return x.dim() == w.dim() and 3 <= x.dim() <= 5 and has_elements and _have_one_float_dtype(x, w)
+
+
+def _are_plainly_convolved(x: Tensor, w: Tensor) -> bool:
+    return is_contiguous(x) and is_contiguous(w) and _are_convolved(x, w)
 
 
 def _per_axis(values: Sequence[int], rank: int) -> Sequence[int]:
@@ -1017,6 +1032,60 @@ FAST_KERNELS: Mapping[str, Callable[..., Any]] = {
 
 WITHOUT_META_KERNEL = frozenset(("aten::_fused_sgd_", "aten::_fused_adagrad_", "aten::_fused_adamw_"))
 """Operators on lists of tensors that write to their operands, return nothing, and have no kernel for meta tensors."""
+
+
+# Results that have other strides on the meta device than on a CPU, so that other copies would follow
+
+
+Layout = Callable[[Sequence[Any], Tensor], Tensor]
+"""Returns an empty tensor with the strides of the (first) result on a CPU, from the operands and the result."""
+
+
+def _plain(args: Sequence[Any], result: Tensor) -> Tensor:
+    return empty(result.shape, result.dtype)
+
+
+def _as_operand(i: int) -> Layout:
+    return lambda args, result: torch.empty_like(args[i], dtype=result.dtype)
+
+
+def _in_format_of(i: int) -> Layout:
+    def made(args: Sequence[Any], result: Tensor) -> Tensor:
+        is_last = args[i].dim() == result.dim() > 3 and has_channels_last(args[i])
+        return _with_channels_last(result.shape, result.dtype) if is_last else empty(result.shape, result.dtype)
+
+    return made
+
+
+LAYOUTS_ON_CPU: Mapping[str, Layout] = {
+    **{f"aten::{name}_loss_backward": _plain for name in ("mse", "smooth_l1", "huber")},
+    "aten::glu_backward": _plain,
+    "aten::log_sigmoid_forward": _plain,
+    "aten::log_sigmoid_backward": _as_operand(0),
+    "aten::binary_cross_entropy": lambda args, result: _as_operand(0)(args, result) if result.dim() else result,
+    **{
+        f"aten::{name}": _in_format_of(0)
+        for name in ("native_batch_norm", "native_group_norm", "pixel_shuffle", "roll")
+    },
+    **{f"aten::{name}_pad2d": _in_format_of(0) for name in ("reflection", "replication")},
+    **{f"aten::{name}_pad2d_backward": _in_format_of(1) for name in ("reflection", "replication")},
+    **{f"aten::native_{name}_norm_backward": _in_format_of(1) for name in ("batch", "group")},
+}
+"""The layouts of results by the operator; other results have those of the meta device."""
+
+
+def laid_out(run: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
+    """Return a function that runs an operator, and on the meta device gives its (first) result a layout."""
+
+    def run_laid_out(*args: Any, **kwargs: Any) -> Any:
+        result = run(*args, **kwargs)
+        first = result if isinstance(result, Tensor) else result[0]
+        if first is None or type(first) is not Tensor or not first.is_meta or 0 in first.shape:
+            return result
+        made = layout(args, first)
+        return made if first is result else (made, *result[1:])
+
+    return run_laid_out
 
 
 def unless_on_meta(run: Callable[..., Any]) -> Callable[..., Any]:

@@ -240,6 +240,43 @@ CPU_REPLACEMENTS = {
 """The functions by the name of the operator."""
 
 
+# Group normalization
+#
+# On a CPU, images with the channels last keep them there. PyTorch makes them contiguous on any other device.
+
+
+def has_channels_last(x: Tensor) -> bool:
+    """Return whether the strides are those of channels last, as ``suggest_memory_format`` of C++ decides."""
+    if not x.stride(1):
+        return False
+    least = 0
+    for axis in (1, *range(x.dim() - 1, 1, -1), 0):
+        step = x.stride(axis)
+        if step < least or (axis == 0 and least == x.stride(1)):
+            return False
+        least = step * x.shape[axis]
+    return True
+
+
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Tensor | None:
+    """Return the output for an image with the channels last; None for any other operand."""
+    if not input.is_meta or input.dim() != 4 or not input.numel() or not has_channels_last(input):
+        return None
+    n, c, *sizes = input.shape
+    if num_groups < 1 or c % num_groups or any(x is not None and x.shape != (c,) for x in (weight, bias)):
+        return None  # PyTorch reports the error
+    x = input.contiguous(memory_format=torch.channels_last)
+    output: Tensor = torch.native_group_norm(x, weight, bias, n, c, sizes[0] * sizes[1], num_groups, eps)[0]
+    return output
+
+
 # Attention
 #
 # On the meta device PyTorch decomposes ``scaled_dot_product_attention`` into matrix products. A CPU runs one fused

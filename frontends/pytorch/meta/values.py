@@ -87,6 +87,12 @@ class Values:
         """Forget everything."""
         self.by_address.clear()
 
+    def copy(self) -> Values:
+        """Return the same contents, for another run."""
+        copied = Values()
+        copied.by_address = self.by_address.copy()
+        return copied
+
     def update(self, other: Values) -> None:
         """Take over the contents of ``other``, which is not used any more."""
         if not self.by_address:

@@ -26,7 +26,7 @@ from costcore.translate import Arguments, Row, Translator
 
 from ..meta import replacements
 from ..meta.branches import ASSUMED_RESULTS
-from ..meta.fast_kernels import FAST_KERNELS, WITHOUT_META_KERNEL, unless_on_meta
+from ..meta.fast_kernels import FAST_KERNELS, LAYOUTS_ON_CPU, WITHOUT_META_KERNEL, laid_out, unless_on_meta
 from ..meta.propagate_values import PropagationRule
 from ..meta.values import KNOWN_RESULTS, NUMBERS, KnownResult, all_tensors, is_plain_meta
 from ..naming import arguments_of, is_in_place, native_name, type_name
@@ -165,6 +165,8 @@ class OperatorPlan:
         self.row = next((word for word in candidates if word in row_names), self.native)
         if name in WITHOUT_META_KERNEL:
             self.run = unless_on_meta(self.run)
+        if name in LAYOUTS_ON_CPU and not self.overload:
+            self.run = laid_out(self.run, LAYOUTS_ON_CPU[name])
         self.is_random = torch.Tag.nondeterministic_seeded in func.tags
         self.replay_rule = replay_rule(func)
         self.has_varying_shapes = torch.Tag.dynamic_output_shape in func.tags or name in DATA_DEPENDENT_SHAPES

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_sequence
 
-from costcore import ComputationalCostHook, CostError, estimate
+from costcore import ComputationalCostHook, CostError, Value, estimate
 
 RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))
 
@@ -1175,6 +1175,82 @@ def test_lazy_modules_get_their_shapes_in_the_copy():
     model(torch.zeros(2, 3, 8, 8))
     assert totals(report) == totals(estimate(model, (2, 3, 8, 8), backward=True))
     assert report.total_report["n_params_model"] == (4 * 3 * 9 + 4) + 2 * 4 + (4 * 36 * 2 + 2)
+
+
+def test_code_that_needs_an_array_gets_the_array():
+    numpy = pytest.importorskip("numpy")
+    layer, image, threshold = nn.Linear(4, 2), numpy.ones((3, 4), numpy.float32), numpy.zeros(4)
+
+    def predict(image, threshold):
+        image[:] = numpy.where(image > threshold, image, 0)  # fails on tensors without data
+        return layer(torch.from_numpy(image))
+
+    report = estimate(predict, [image, threshold])
+    assert report.total_report["macs"] == 3 * 4 * 2
+    assert report.notes == ["arrays among the inputs were passed as arrays: the model does not run on tensors"]
+    assert estimate(predict, {"image": image, "threshold": threshold}).total_report == report.total_report
+    nested = estimate(
+        lambda batch: predict(batch[0]["image"], batch[0]["threshold"]), [[{"image": image, "threshold": threshold}]]
+    )
+    assert nested.total_report == report.total_report
+    report = estimate(lambda image: predict(image, threshold), Value(image))
+    assert (report.total_report["macs"], report.notes) == (3 * 4 * 2, [])
+    assert image.all()
+
+
+class Detector(nn.Module):
+    """A network whose own postprocessing returns boxes, computed in NumPy."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x):
+        scores = self.layer(x)
+        return [row.clip(0, 1).tolist() for row in scores.detach().cpu().numpy() if row.max() > 0.5]
+
+
+def test_a_model_may_end_with_postprocessing_of_arrays():
+    pytest.importorskip("numpy")
+    report = estimate(Detector(), (3, 4))
+    assert report.total_report["macs"] == 3 * 4 * 2
+    assert [each.what for each in report.assumptions] == [
+        "an array of the values of a tensor without data was taken as zeros"
+    ]
+
+
+class Matched(nn.Module):
+    """Assigns rows to columns in NumPy, as detectors do in their loss."""
+
+    def forward(self, costs):
+        numpy = pytest.importorskip("numpy")
+        rows = torch.as_tensor(numpy.argsort(numpy.asarray(costs[:, 0]))[:3].tolist())
+        return costs[rows].sum()
+
+
+def test_indices_may_come_from_an_array_without_data():
+    report = estimate(nn.Sequential(Matched()), (5, 4))
+    assert report.total_report["flops"] == 3 * 4 - 1
+
+
+class Restored(nn.Module):
+    """Reads a length, and checks values as ``istft`` does, before it reaches a lazy layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.LazyLinear(4)
+
+    def forward(self, x, lengths):
+        window = torch.hann_window(16)
+        x = torch.istft(torch.stft(x, 16, 4, window=window, return_complex=True), 16, 4, window=window)
+        return self.layer(x[:, : int(lengths.max())])
+
+
+@pytest.mark.filterwarnings("ignore:data-dependent branch")
+def test_lazy_modules_get_their_shapes_from_known_values_and_past_checks():
+    report = estimate(Restored(), [(2, 64), torch.tensor([5, 7])])
+    assert report.total_report["n_params"] == (7 + 1) * 4
+    assert report.by("module")["layer"]["macs"] == 2 * 7 * 4
 
 
 @pytest.mark.filterwarnings("ignore::costcore.CostWarning")

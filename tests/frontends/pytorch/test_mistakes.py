@@ -174,9 +174,7 @@ def test_a_model_that_needs_data_is_to_be_counted_in_a_real_run(function, reason
         estimate(Call(function), (2, 4))
     message, _, rest = str(caught.value).partition(f" at {__file__}:")
     assert message.startswith(f"Call: the forward pass on the meta device raised {reason}")
-    assert rest.endswith(
-        "inside ComputationalCostHook instead, or give the module or operator a cost with costcore.costs"
-    )
+    assert "count a real run inside ComputationalCostHook instead" in rest
     assert "Use Tensor.cpu" not in message and "landing_page" not in message and "\n" not in message
 
 

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
+from costcore import estimate
 from costcore.frontends.pytorch.meta.fast_kernels import FAST_KERNELS
 
 N_CALLS = 150
@@ -101,8 +103,10 @@ def convolution(draw: Draw) -> tuple[Any, ...]:
     w_shape = (c_in, c_out // groups) if transposed else (c_out, c_in // groups)
     x = draw.tensor(
         draw.choice((1, 2)), c_in if draw.random() < 0.9 else 3, *(draw.choice((1, 5, 6)) for _ in range(rank))
+    ).clone(memory_format=torch.contiguous_format)
+    w = draw.tensor(*w_shape, *(draw.choice((1, 2, 3)) for _ in range(rank)), dtype=x.dtype).clone(
+        memory_format=torch.contiguous_format
     )
-    w = draw.tensor(*w_shape, *(draw.choice((1, 2, 3)) for _ in range(rank)), dtype=x.dtype)
     bias = draw.choice((None, draw.tensor(c_out, dtype=x.dtype)))
     stride, padding, dilation, added = (
         [draw.choice(values) for _ in range(draw.choice((rank, rank, 1)))]
@@ -508,6 +512,87 @@ def test_the_result_is_that_of_pytorch(name):
             expected = to_meta((expected,) if isinstance(expected, Tensor) else expected)
         assert look(result) == look(expected), described(args)
     assert n_answered >= LEAST_SHARE * N_CALLS
+
+
+CONVOLUTIONS = {
+    "plain": (functional.conv2d, (6, 4, 3, 3), {"padding": 1}),
+    "pointwise": (functional.conv2d, (6, 4, 1, 1), {}),
+    "depthwise": (functional.conv2d, (4, 1, 3, 3), {"groups": 4}),
+    "dilated": (functional.conv2d, (6, 4, 3, 3), {"dilation": 2}),
+    "transposed": (functional.conv_transpose2d, (4, 6, 2, 2), {"stride": 2}),
+    "of one axis": (functional.conv1d, (6, 4, 3), {}),
+    "of three axes": (functional.conv3d, (6, 4, 3, 3, 3), {}),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("last", [(True, True), (True, False), (False, True), (False, False)])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_a_convolution_keeps_the_channels_last_as_on_a_cpu(name, last, dtype):
+    run, shape, settings = CONVOLUTIONS[name]
+    shapes = (2, 4, *[7] * (len(shape) - 2)), shape
+    x, w = (
+        torch.ones(s, dtype=dtype).movedim(1, -1).contiguous().movedim(-1, 1) if is_last else torch.ones(s, dtype=dtype)
+        for s, is_last in zip(shapes, last, strict=True)
+    )
+    seen = []
+
+    def strides(x, w):
+        y = run(x, w, **settings)
+        seen.append(y.stride())
+        return y
+
+    estimate(strides, [x, w])
+    assert {*seen} == {run(x, w, **settings).stride()}
+
+
+ORDERS = {"channels last": (0, 2, 3, 1), "transposed": (0, 1, 3, 2), "swapped": (0, 2, 1, 3)}
+
+LAID_OUT = {
+    **{
+        f"{name} {reduction}": lambda x, y, name=name, reduction=reduction: getattr(functional, f"{name}_loss")(
+            x, y, reduction=reduction
+        )
+        for name in ("mse", "smooth_l1", "huber")
+        for reduction in ("mean", "none")
+    },
+    "binary_cross_entropy": lambda x, y: functional.binary_cross_entropy(x, y, reduction="none"),
+    "glu": lambda x, y: functional.glu(x, 1),
+    "logsigmoid": lambda x, y: functional.logsigmoid(x),
+    "batch_norm": lambda x, y: functional.batch_norm(x, None, None, training=True),
+    "batch_norm in inference": lambda x, y: functional.batch_norm(x, y[0, :, 0, 0], y[0, :, 0, 0]),
+    "group_norm": lambda x, y: functional.group_norm(x, 2),
+    "group_norm with weights": lambda x, y: functional.group_norm(x, 2, y[0, :, 0, 0], y[0, :, 0, 0]),
+    "pixel_shuffle": lambda x, y: functional.pixel_shuffle(x, 2),
+    "roll": lambda x, y: x.roll((1, 2), (2, 3)),
+    "reflection": lambda x, y: functional.pad(x, (1, 1, 1, 1), mode="reflect"),
+    "replication": lambda x, y: functional.pad(x, (1, 1, 1, 1), mode="replicate"),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", LAID_OUT)
+def test_results_and_gradients_have_the_strides_of_a_cpu(name, order):
+    seen: list[tuple[Any, Any]] = []
+
+    class Layer(nn.Module):
+        def forward(self, x, y):
+            result = LAID_OUT[name](x, y)
+            gradients = []
+            if result.requires_grad:
+                x.register_hook(lambda gradient: gradients.append(gradient.stride()))
+            seen.append((result.stride(), gradients))
+            return result
+
+    axes = ORDERS[order]
+    x = torch.full([(2, 8, 6, 4)[axis] for axis in axes], 0.5).permute([axes.index(axis) for axis in range(4)])
+    y = torch.full((2, 8, 6, 4), 0.5)
+    inputs = [x.requires_grad_(), y]
+    result = Layer()(*inputs)
+    result.backward(torch.ones_like(result))
+    expected = seen.pop()
+    estimate(Layer(), inputs, backward=True)
+    assert seen == [expected]
 
 
 @pytest.mark.parametrize("memory_format", [None, torch.contiguous_format, torch.preserve_format, torch.channels_last])

@@ -230,6 +230,29 @@ def test_nothing_is_computed_unless_it_decides(monkeypatch):
     assert len(made) == 1
 
 
+LISTS = {
+    "tensor": lambda numbers: torch.tensor(numbers),
+    "as_tensor": lambda numbers: torch.as_tensor(numbers),
+    "new_tensor": lambda numbers: torch.ones(1).new_tensor(numbers),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_of_numbers_may_hold_tensors_without_data(name):
+    class Stacked(nn.Module):
+        def forward(self, x):
+            scales = LISTS[name]([x.mean(), x[0, 0], 2.0])
+            return x * scales
+
+    report = estimate(Stacked(), (4, 3))
+    with ComputationalCostHook() as cch:
+        Stacked()(torch.ones(4, 3))
+    assert report.status == "complete"
+    assert report.total_report["flops"] == cch.total_report["flops"]
+    assert size_of(lambda x: torch.ones(torch.tensor([x[0], x[2]]).tolist()), torch.tensor([3, 0, 5])) == (3, 5)
+    assert size_of(lambda x: torch.tensor([[x[0]], [x[1]]]), torch.tensor([3, 0, 5])) == (2, 1)
+
+
 def test_nested_captures_see_the_same_values():
     with ComputationalCostHook() as outer:
         kept = torch.arange(8, device=META) < 3
