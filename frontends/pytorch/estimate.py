@@ -30,7 +30,7 @@ from costcore.trace.interrupts import WholeEnds, collector_off
 from costcore.trace.run import Recorder
 
 from .callables import CallableModule, Model, Twin, as_model, bound, uses_torch
-from .capture.context import capture
+from .capture.context import capture, patched_modules
 from .capture.dispatch_mode import CaptureMode, RegroupedFunctions, check_regroup
 from .capture.surroundings import NAMES_A_GPU, generators_of_meta, gpu_code, lacks_gpu, wait_for_threads
 from .inputs import consume, model_arguments, torch_dtype, variants_with_arrays, variants_with_numbers
@@ -202,7 +202,16 @@ def estimate(
     )
     # Before the capture begins, because masks may also be buffers of the model or inputs.
     with masks_are_known() if recorder.counts_pairs else nullcontext():
-        _record_all(recorder, called, inputs, settings)
+        patched = patched_modules()
+        try:
+            _record_all(recorder, called, inputs, settings)
+        except CostError:
+            if patched_modules() == patched:
+                raise
+        if patched_modules() != patched:  # the model imported them as it ran
+            other = recorder.of_another_run()
+            _record_all(other, called, inputs, settings)
+            recorder.adopt(other)
     if nonzero:
         recorder.records["nonzero_weights"] = nonzero_weights(model)
 

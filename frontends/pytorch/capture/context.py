@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Set
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial, wraps
 from inspect import signature
@@ -127,6 +127,21 @@ def _follow_whole_calls(stack: ExitStack, mode: CaptureMode, recorder: Recorder)
         stack.callback(setattr, mode, "whole_calls", mode.whole_calls)
         mode.whole_calls = calls
         patch_functions(stack, calls)
+
+
+_PATCHED = frozenset(
+    (
+        "torch.nn.attention.bias",
+        "torch.nn.attention.flex_attention",
+        "torch.nn.attention.varlen",
+        "torch.utils.checkpoint",
+    )
+)
+
+
+def patched_modules() -> Set[str]:
+    """Return the imported modules and kernels that a capture which begins now patches."""
+    return (_PATCHED & sys.modules.keys()) | loaded_kernels().keys()
 
 
 def _record_module_tree(mode: CaptureMode, log: CallLog) -> None:

@@ -1,6 +1,8 @@
 """``attention="computed"``: the pairs of queries and keys that masks allow, by hand."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -307,6 +309,36 @@ def test_flex_attention_without_functions_rests_on_no_assumption():
 
     report = estimate(lambda q: flex_attention(q, q, q), (1, HEADS, T, WIDTH))
     assert (report.status, macs(report)) == ("complete", [HEADS * T * T * 2 * WIDTH])
+
+
+IMPORTS = """
+import torch
+from costcore import estimate
+
+def {name}(q):
+    {code}
+
+report = estimate({name}, (1, 2, 16, 8))
+print(report.status, report.total_report["macs"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("flex_attention", "from torch.nn.attention.flex_attention import flex_attention as f; return f(q, q, q)"),
+        (
+            "bias",
+            "from torch.nn.attention.bias import causal_lower_right as f; "
+            "return torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=f(16, 16))",
+        ),
+    ],
+)
+def test_a_model_may_import_attention_as_it_runs(name, code):
+    pytest.importorskip(f"torch.nn.attention.{name}")
+    program = IMPORTS.format(name=name, code=code)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["complete", str(2 * 16 * 16 * 2 * 8)]
 
 
 CONFIG = {
