@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import equinox
 import haiku
@@ -448,6 +449,34 @@ def test_parameters_in_a_closure_are_those_of_the_function():
         leaf.size for leaf in jax.tree.leaves(variables)
     )
     assert estimate(lambda x: x @ params["w"], x).total_report["n_params"] == 12
+
+
+class TrainingState(NamedTuple):
+    params: Any
+    opt_state: Any
+
+
+@pytest.mark.parametrize(
+    ("make", "read"),
+    [
+        (TrainingState, lambda state: state),
+        (lambda params, opt_state: {"params": params, "opt_state": opt_state}, lambda state: TrainingState(**state)),
+    ],
+)
+def test_parameters_in_the_state_of_a_training_step(make, read):
+    net = haiku.without_apply_rng(haiku.transform(lambda x: haiku.Linear(3, name="line")(x)))
+    optimizer = optax.adam(1e-3)
+
+    def step(state, x):
+        params, opt_state = read(state)
+        gradients = jax.grad(lambda params: net.apply(params, x).sum())(params)
+        updates, opt_state = optimizer.update(gradients, opt_state)
+        return make(optax.apply_updates(params, updates), opt_state)
+
+    params = net.init(jax.random.key(0), jnp.zeros((2, 4)))
+    report = estimate(step, [make(params, optimizer.init(params)), (2, 4)])
+    assert report.total_report["n_params"] == 4 * 3 + 3
+    assert {path: costs["macs"] for path, costs in report.by("module").items() if path} == {"line": 24}
 
 
 def test_collections_beside_the_parameters_are_state():

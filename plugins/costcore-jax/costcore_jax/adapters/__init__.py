@@ -175,8 +175,10 @@ def _check_arrays(name: str, made: Any) -> None:
 
 
 def _is_train_state(value: Any) -> bool:
-    module = sys.modules.get("flax.training.train_state")
-    return module is not None and isinstance(value, module.TrainState)
+    # That of Flax, or an object like it: a named tuple or a dataclass with ``params`` and the state of an optimizer.
+    if isinstance(value, (Mapping, jax.Array)) or not hasattr(value, "params") or jax.tree_util.all_leaves([value]):
+        return False
+    return _is_named_parameters("params", value.params)
 
 
 def has_collections(value: Any) -> bool:
@@ -199,9 +201,16 @@ def owners_of(value: Any) -> Callable[[Sequence[Any]], Owner]:
         of_params = owners_of(value.params)
         return lambda path: of_params(path[1:]) if names(path)[0] == "params" else _owner_beside(path)
     if has_collections(value):
-        return lambda path: owner("param" if names(path)[0] == "params" else "state", names(path)[1:])
+        return _owner_in_collections
     roles = _kinds_of(value)
     return lambda path: owner(roles.get(tuple(names(path)), "param"), names(path)[: -1 if roles else None])
+
+
+def _owner_in_collections(path: Sequence[Any]) -> Owner:
+    collection, *keys = names(path)
+    if collection == "opt_state":  # a training state in a dict
+        return Owner("data")
+    return owner("param" if collection == "params" else "state", keys)
 
 
 def _owner_beside(path: Sequence[Any]) -> Owner:
