@@ -13,13 +13,13 @@ from typing import Any
 import jax
 
 from ..values import Owner, Program
-from . import DEEPEST, FUNCTIONS, MOST_ITEMS, has_collections, is_jitted, names, of_closure, of_models, owner
+from . import FUNCTIONS, MOST_ITEMS, has_collections, is_jitted, names, of_closure, of_models, owner
 
 has_state = False
 """Functions of JAX return changed objects, so a function may also take them as plain arguments."""
 
-MOST_PARTS = 100_000
-"""The maximum number of objects that are searched in a model."""
+MOST_PARTS, DEEPEST = 100_000, 50
+"""The maximum number of objects that are searched in a model, and how deep."""
 
 _NO_MODELS = (type, *FUNCTIONS, jax.Array, jax.ShapeDtypeStruct)
 
@@ -133,8 +133,9 @@ def _inside(path: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple
     elif isinstance(value, (list, tuple)):
         parts = enumerate(value)
     else:
-        slots = [name for kind in type(value).__mro__ for name in vars(kind).get("__slots__", ())]
-        parts = {**{name: getattr(value, name, None) for name in slots}, **getattr(value, "__dict__", {})}.items()
+        slots = (vars(kind).get("__slots__", ()) for kind in type(value).__mro__)
+        listed = [name for names in slots for name in ((names,) if isinstance(names, str) else names)]
+        parts = {**{name: getattr(value, name, None) for name in listed}, **getattr(value, "__dict__", {})}.items()
     if len(parts := [*parts]) <= MOST_ITEMS:
         for name, part in parts:
             yield from _inside(f"{path}.{name}" if path else str(name), part, depth + 1, seen)
