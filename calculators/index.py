@@ -592,6 +592,7 @@ MODULES = {
     "reduce_to_root": ".collective",
     "reduce_xor": ".reduction",
     "regex_match": ".text",
+    "registered_formula": ".kernels",
     "relative_position_bias": ".attention",
     "relu": ".activation",
     "relu6": ".activation",

@@ -56,6 +56,21 @@ def calc_neighborhood_attention(layer: Layer) -> Cost:
 
 
 @pattern("product")
+def calc_registered_formula(layer: Layer) -> Cost:
+    """An operator of another package with a formula for PyTorch's ``FlopCounterMode``, which states its ``flops``.
+
+    Such formulas count a multiply-add as two FLOPs, so two of them are one MAC.
+
+    Source: ``torch.utils.flop_counter.register_flop_formula``; its formulas of matrix products and convolutions.
+
+    Shapes: x0[M, K], x1[K, N] -> y[M, N]
+    Settings: flops=F
+    """
+    macs, rest = divmod(layer.attrs["flops"], 2)
+    return Cost(Operations(fma=macs, add=rest), layer.read, layer.written, layer.attrs, macs)
+
+
+@pattern("product")
 def calc_selective_scan(layer: Layer) -> Cost:
     """Selective scan of Mamba: a state of N values per channel, h = exp(dt A) h + (dt u) B, y = C h.
 

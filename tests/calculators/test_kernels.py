@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from costcore import Operations
 from tests.calculators.counting_scalar import count, dot, exp, fma, log
 from tests.calculators.layer_costs import layer_cost, operations
 from tests.calculators.reference import attend, sigmoid
@@ -47,6 +48,13 @@ def test_neighborhood_attention():
 
     shapes = dict.fromkeys("qkv", (1, 6, 1, 4))
     assert operations("neighborhood_attention", shapes, (1, 6, 1, 4), window=(3,)) == count(loops, *shapes.values())
+
+
+def test_registered_formula():
+    # a product of 2 x 3 and 3 x 4 matrices: 24 multiply-adds are 48 FLOPs of the formula; an odd one is an addition
+    shapes = {"x0": (2, 3), "x1": (3, 4)}
+    assert operations("registered_formula", shapes, (2, 4), flops=48) == Operations(fma=24)
+    assert operations("registered_formula", shapes, (2, 4), flops=49) == Operations(fma=24, add=1)
 
 
 def softplus(x):

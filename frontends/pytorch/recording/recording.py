@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from costcore.counting import CALCULATOR_ERRORS
 from costcore.ir import Layer, Role
 from costcore.ir import Tensor as Operand
 from costcore.registry import BACKWARD, calculators
@@ -895,6 +896,12 @@ class CallLog:
             translation = self._translate(Native(plan.native, bound, results))
         if translation.layer.op in PRODUCTS and any(map(is_twice_ragged, (*tensors, *results))):
             translation = self._translate(Native(f"{plan.native} of ragged matrices", bound, results))
+        if not translation.has_row and plan.native not in self.recorder.calculators:
+            flops = _registered_flops(plan.func, args, kwargs, results)
+            if flops is not None:
+                layer = translation.layer
+                made = Layer("registered_formula", layer.inputs, layer.outputs, {"flops": flops})
+                translation = translation._replace(layer=made, has_row=True)
         position = {id(tensor): i for i, tensor in reversed(list(enumerate(tensors)))}
         returned = {id(value): i for i, value in enumerate(v for v in results if isinstance(v, Tensor))}
         layer = translation.layer
@@ -922,6 +929,19 @@ class CallLog:
             elif role == "param" and origin in (BUFFER, GIVEN):
                 role = "state" if origin == BUFFER else "data"
         return operand(value, role)
+
+
+def _registered_flops(operator: Any, args: Any, kwargs: Any, results: Sequence[Any]) -> int | None:
+    # A package may register formulas of its operators with ``torch.utils.flop_counter.register_flop_formula``.
+    counter: Any = sys.modules.get("torch.utils.flop_counter")
+    formula = None if counter is None else counter.flop_registry.get(getattr(operator, "_overloadpacket", None))
+    if formula is None:
+        return None
+    try:
+        flops = formula(*args, **kwargs, out_val=results[0] if len(results) == 1 else tuple(results))
+    except CALCULATOR_ERRORS:
+        return None  # the operator is listed as not supported
+    return flops if isinstance(flops, int) and flops >= 0 else None
 
 
 def _picker(places: Sequence[int]) -> Picker:

@@ -6,6 +6,7 @@ import sys
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import flop_registry, register_flop_formula
 
 from costcore import ComputationalCostHook, CostError, CostWarning, Operations, Report, costs, estimate
 from costcore.ir import pattern
@@ -223,6 +224,45 @@ def test_an_operator_without_a_fake_kernel_is_counted():
     report = estimate(lambda x: torch.ops.costcore_tests.without_fake(x), (2, 4), calculators=[calc_without_fake])
     (call,) = report.layer_report.values()
     assert (call["flops"], call["output_shapes"]) == (16, [(4, 4)])
+
+
+@pytest.fixture
+def product():
+    with torch.library._scoped_library("costcore_formulas", "DEF") as library:
+        library.define("product(Tensor x, Tensor w) -> Tensor")
+        library.impl("product", lambda x, w: x @ w, "CompositeExplicitAutograd")
+        operator = torch.ops.costcore_formulas.product
+        yield operator
+        flop_registry.pop(operator, None)
+
+
+def test_an_operator_has_the_formula_that_is_registered_for_flop_counter_mode(product):
+    def formula(x_shape, w_shape, *_, out_shape=None, **__):
+        return 2 * x_shape[0] * w_shape[0] * out_shape[1]
+
+    register_flop_formula(product)(formula)
+    x, w = torch.ones(2, 3), torch.ones(3, 4)
+    with torch.no_grad(), ComputationalCostHook() as hook:
+        product(x, w)
+    for report in (hook.report, estimate(lambda x, w: product(x, w), [x, w])):
+        total = report.total_report
+        assert (report.status, total["macs"], total["flops"]) == ("complete", 2 * 3 * 4, 2 * 3 * 4)
+        assert total["mread"] == 4 * (2 * 3 + 3 * 4)
+    twice = estimate(lambda x, w: product(x, w), [x, w], calculators={"costcore_formulas::product": double})
+    assert twice.total_report["flops"] == 2 * 2 * 4  # a calculator of the user comes first
+
+
+def double(layer):
+    return 2 * layer.out.size, layer.read, layer.written, {}
+
+
+@pytest.mark.parametrize("formula", [None, lambda *_, **__: 1 / 0, lambda *_, **__: "many"])
+def test_an_operator_without_a_formula_that_works_is_listed(product, formula):
+    if formula is not None:
+        register_flop_formula(product)(formula)
+    with pytest.warns(CostWarning, match="costcore_formulas::product"):
+        report = estimate(lambda x, w: product(x, w), [(2, 3), (3, 4)])
+    assert report.status == "partial"
 
 
 def test_mistakes_say_what_to_type():
