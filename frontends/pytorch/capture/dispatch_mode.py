@@ -650,7 +650,7 @@ _RECURRENT = frozenset((replacements.LSTM_NAME, *replacements.CPU_REPLACEMENTS))
 
 _CPU_REPLACEMENTS: Mapping[str, Callable[..., Any]] = {
     replacements.SDPA_NAME: replacements.fused_attention,
-    replacements.LSTM_NAME: replacements.fused_lstm,
+    replacements.LSTM_NAME: replacements.lstm,
     "aten::group_norm": replacements.group_norm,
     **replacements.CPU_REPLACEMENTS,
 }

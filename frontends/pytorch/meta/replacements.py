@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import torch
@@ -232,10 +233,134 @@ def _fit(x: Tensor, hx: Tensor, params: Sequence[Tensor]) -> bool:
     return bool(x.shape[2] == params[0].shape[1] and hx.shape[2] == params[1].shape[1] and same_dtype)
 
 
+# Packed sequences: each step has the rows of the sequences that have not ended
+
+
+States: TypeAlias = "Sequence[Tensor]"
+"""The hidden state; of an LSTM also the cell state."""
+
+
+def _lstm(products: Tensor, states: States, weights: Sequence[Tensor]) -> States:
+    gates = linear(states[0], *weights[1::2]).add_(products).unsafe_chunk(4, 1)
+    enters, stays, new, leaves = gates[0].sigmoid_(), gates[1].sigmoid_(), gates[2].tanh_(), gates[3].sigmoid_()
+    kept = (stays * states[1]).add_(enters * new)
+    return leaves * kept.tanh(), kept
+
+
+def _packed(
+    cell: Callable[..., States], x: Tensor, sizes: Sequence[int], first: States, weights: Sequence[Tensor]
+) -> tuple[Tensor, States]:
+    products, states, outputs, ended = linear(x, *weights[::2]), first, [], []
+    for at, before, size in zip(accumulate((0, *sizes)), (sizes[0], *sizes), sizes, strict=False):
+        step = products.narrow(0, at, size)
+        if size < before:
+            ended.append([state.narrow(0, size, before - size) for state in states])
+            states = [state.narrow(0, 0, size) for state in states]
+        states = cell(step, states, weights)
+        outputs.append(states[0])
+    last = [torch.cat(parts) for parts in zip(*[*ended, states][::-1], strict=True)]
+    return torch.cat(outputs), last
+
+
+def _packed_back(
+    cell: Callable[..., States], x: Tensor, sizes: Sequence[int], first: States, weights: Sequence[Tensor]
+) -> tuple[Tensor, States]:
+    products, outputs, before = linear(x, *weights[::2]), [], sizes[-1]
+    states: States = [state.narrow(0, 0, before) for state in first]
+    for end, size in zip([*accumulate(sizes)][::-1], sizes[::-1], strict=True):
+        step = products.narrow(0, end - size, size)
+        if size > before:
+            begun = [state.narrow(0, before, size - before) for state in first]
+            states = [torch.cat(pair) for pair in zip(states, begun, strict=True)]
+        states, before = cell(step, states, weights), size
+        outputs.append(states[0])
+    return torch.cat(outputs[::-1]), states
+
+
+def _on_packed(
+    cell: Callable[..., States],
+    data: Tensor,
+    batch_sizes: Tensor,
+    hx: States,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+) -> tuple[Tensor, ...] | None:
+    n_directions, n_weights = 1 + bidirectional, 4 if has_biases else 2
+    is_whole = len(params) == num_layers * n_directions * n_weights and data.dim() == 2 and data.numel() > 0
+    if not is_whole or batch_sizes.is_meta or any(not x.is_meta or x.dtype != data.dtype for x in (data, *hx, *params)):
+        return None  # a projection has one more weight
+    if any(state.dim() != 3 for state in hx) or torch._C._is_any_autocast_enabled():
+        return None
+    with without_capture():
+        sizes: list[int] = batch_sizes.tolist()
+    states, last, x = [*zip(*(state.unbind(0) for state in hx), strict=True)], [], data
+    for i in range(num_layers):
+        outputs = []
+        for direction in range(n_directions):
+            at = i * n_directions + direction
+            weights = params[at * n_weights : (at + 1) * n_weights]
+            output, ends = (_packed_back if direction else _packed)(cell, x, sizes, states[at], weights)
+            outputs.append(output)
+            last.append(ends)
+        x = outputs[0] if n_directions == 1 else torch.cat(outputs, -1)
+        if dropout and train and i < num_layers - 1:
+            x = torch.dropout(x, dropout, train)
+    return x, *[torch.stack(each, 0) for each in zip(*last, strict=True)]
+
+
+def lstm(input: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, ...] | None:
+    """Return output and states of an LSTM, also on a packed sequence; None if PyTorch runs it as a CPU does."""
+    if not args or not isinstance(args[0], Tensor):
+        return fused_lstm(input, *args, **kwargs)
+    sizes, hx, *rest = args
+    if kwargs or sizes.is_meta or input.dim() != 2 or not isinstance(hx, (list, tuple)):
+        return None
+    with without_capture():
+        steps, batch, is_even = len(sizes), int(sizes[0]), bool((sizes == sizes[0]).all())
+    if is_even and _fuses_packed():
+        fused = fused_lstm(input.view(steps, batch, input.shape[1]), hx, *rest)
+        if fused is not None:
+            return fused[0].reshape(steps * batch, -1), *fused[1:]
+    return _on_packed(_lstm, input, sizes, hx, *rest)
+
+
+@cache
+def _fuses_packed() -> bool:
+    # Whether a CPU runs sequences of equal lengths as one operator of oneDNN per layer.
+    with without_capture(), torch.enable_grad():
+        x, sizes, state = torch.zeros(2, 1, device="cpu"), torch.ones(2, dtype=torch.int64), torch.zeros(1, 1, 1)
+        weights = [torch.ones(4, 1, device="cpu", requires_grad=True) for _ in range(2)]
+        node = torch._VF.lstm(x, sizes, [state, state], weights, False, 1, 0.0, True, False)[0].grad_fn
+        names = []
+        while node is not None:
+            names.append(node.name())
+            node = node.next_functions[0][0] if node.next_functions else None
+    return any("Mkldnn" in name for name in names)
+
+
+def _recurrent(cell: Cell) -> Callable[..., tuple[Tensor, ...] | None]:
+    padded = replacement_of(cell)
+
+    def step(products: Tensor, states: States, weights: Sequence[Tensor]) -> States:
+        return (cell(products, states[0], weights),)
+
+    def run(input: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, ...] | None:
+        is_packed = len(args) > 1 and isinstance(args[1], Tensor)  # sizes and state
+        if not is_packed or kwargs:
+            return padded(input, *args, **kwargs)
+        return _on_packed(step, input, args[0], (args[1],), *args[2:])
+
+    return run
+
+
 CPU_REPLACEMENTS = {
-    "aten::gru": replacement_of(_gru),
-    "aten::rnn_tanh": replacement_of(_tanh),
-    "aten::rnn_relu": replacement_of(_relu),
+    "aten::gru": _recurrent(_gru),
+    "aten::rnn_tanh": _recurrent(_tanh),
+    "aten::rnn_relu": _recurrent(_relu),
 }
 """The functions by the name of the operator."""
 

@@ -41,7 +41,7 @@ from ..operators.call_cache import CachedCall, CallTemplate
 from ..operators.plan import FillStep, OperatorPlan, OperatorPlans, RefusedCalls, ScalarFills
 from ..tensors import DataOperand, Number, is_contiguous, is_twice_ragged, nested_tensors, operand
 from .ledger import ModuleCalls, shapes_of
-from .modules import BUFFER, COMPUTED, GIVEN, LEARNED, N_ORIGINS, Identities, ModuleStack, Rename
+from .modules import BUFFER, COMPUTED, EXTERNAL, GIVEN, LEARNED, N_ORIGINS, Identities, ModuleStack, Rename
 
 if TYPE_CHECKING:
     from .ledger import StorageLedger
@@ -652,6 +652,7 @@ class CallLog:
         """For every template: its layer, the names of its operator and overload, the positions of non-contiguous and of
         learned operands, the getter of input and output ids from a row, and the number of inputs."""
         self._translate = translator.by(self._operand)
+        self._is_of_backward = False
         self._modules: dict[int, str] = {}
         """Path of the module that first read a parameter, by the id of the parameter."""
         recorder.pending.append(self.flush)
@@ -890,6 +891,7 @@ class CallLog:
         results: Sequence[Any],
     ) -> CallTemplate:
         bound = plan.bind(args, kwargs)
+        self._is_of_backward = "_backward" in plan.native
         # An in-place or overloaded operator may have its own row; otherwise the row of its base name is used.
         translation = self._translate(Native(plan.row, bound, results))
         if not translation.has_row and plan.row != plan.native:
@@ -928,6 +930,8 @@ class CallLog:
                 role = "data"
             elif role == "param" and origin in (BUFFER, GIVEN):
                 role = "state" if origin == BUFFER else "data"
+            elif role == "param" and origin == EXTERNAL and self._is_of_backward:
+                role = "data"  # the forward pass shows what is a weight
         return operand(value, role)
 
 

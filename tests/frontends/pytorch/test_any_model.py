@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils.rnn import pack_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence
 
 from costcore import ComputationalCostHook, CostError, Value, estimate
 
@@ -173,6 +173,46 @@ def test_packed_sequences_equal_a_run():
     with torch.no_grad(), ComputationalCostHook() as hook:
         model(packed)
     assert totals(estimate(model, (packed,))) == totals(hook)
+
+
+@pytest.mark.parametrize("lengths", [(4, 4, 4), (4, 3, 1), (2, 4, 4)])
+@pytest.mark.parametrize("settings", [{}, {"bidirectional": True, "num_layers": 2, "dropout": 0.1}, {"bias": False}])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_training_on_packed_sequences_equals_a_run(kind, settings, lengths):
+    class Packs(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = kind(8, 4, **settings)
+
+        def forward(self, x):
+            packed = pack_padded_sequence(x, torch.tensor(lengths), enforce_sorted=False)
+            return self.layers(packed)[0].data.sum()
+
+    model, x, ones = Packs(), torch.zeros(4, 3, 8), torch.ones(())
+    with ComputationalCostHook() as hook:
+        model(x).backward(ones)
+    costs = ("flops", "macs", "mread", "mwrite")
+    found, expected = (
+        [[sums[cost] for cost in costs] for sums in report.by("phase").values()]
+        for report in (estimate(model, x, backward=True), hook.report)
+    )
+    assert found == expected
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_training_bags_equals_a_run(mode, sparse):
+    bags, ones = nn.EmbeddingBag(50, 8, mode=mode, sparse=sparse), torch.ones(4, 8)
+    inputs = torch.arange(7), torch.tensor([0, 2, 4, 5])
+    with ComputationalCostHook() as hook:
+        bags(*inputs).backward(ones)
+    assert totals(estimate(bags, inputs, backward=True)) == totals(hook)
+
+
+def test_zeros_in_place_of_biases_are_no_parameters():
+    report = estimate(nn.LSTM(8, 4, bias=False), (5, 2, 8), backward=True)
+    assert report.total_report["n_params"] == 192
+    assert report.notes == []
 
 
 def sparse():
