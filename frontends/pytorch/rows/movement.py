@@ -318,11 +318,16 @@ _FAST_SUMS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def _bag_of_each_index(args: Arguments) -> Any:
-    # Without it the forward pass saved the start of each bag. A CPU does so for plain sums, the meta device never does.
-    bags, weights = args["offset2bag"], args.get("per_sample_weights")
+    # Without it the forward pass saved the start of each bag.
+    return args["offset2bag"] if args["offset2bag"].numel() else args["offsets"]
+
+
+def _bag_or_start(args: Arguments) -> Any:
+    # A CPU saves the start of each bag for plain sums, the meta device never does.
+    weights = args.get("per_sample_weights")
     is_plain = args["mode"] == 0 and args.get("padding_idx", -1) < 0 and (weights is None or weights.stride(0) == 1)
-    saves_starts = bags.is_meta and is_plain and args["grad"].dtype in _FAST_SUMS
-    return args["offsets"] if saves_starts or not bags.numel() else bags
+    saves_starts = args["offset2bag"].is_meta and is_plain and args["grad"].dtype in _FAST_SUMS
+    return args["offsets"] if saves_starts else _bag_of_each_index(args)
 
 
 _BAG_GRADIENT: dict[str, Source] = {
@@ -360,8 +365,17 @@ EMBEDDING = (
         ops=("embedding_backward", "scaled_embedding_backward"),
     ),
     *(
-        Row(f"aten::{name}", "embedding_bag_backward", _BAG_GRADIENT, _MODE, outputs=first_output)
-        for name in ("_embedding_bag_backward", "_embedding_bag_dense_backward")
+        Row(
+            f"aten::{name}",
+            "embedding_bag_backward",
+            {**_BAG_GRADIENT, "offsets": offsets},
+            _MODE,
+            outputs=first_output,
+        )
+        for name, offsets in (
+            ("_embedding_bag_backward", _bag_or_start),
+            ("_embedding_bag_dense_backward", _bag_of_each_index),
+        )
     ),
     Row(
         "aten::_embedding_bag_per_sample_weights_backward",

@@ -95,13 +95,11 @@ def test_a_bilinear_gradient_contracts_one_operand_after_another():
     assert found and all(found)
 
 
-@pytest.mark.parametrize(
-    ("device", "n_offsets"), [("cpu", 3), ("meta", 12)], ids=["start of each bag", "bag of each index"]
-)
-def test_an_embedding_bag_adds_a_row_for_every_index(device, n_offsets):
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_an_embedding_bag_adds_a_row_for_every_index(device):
     layer = nn.EmbeddingBag(7, 2, mode="sum", device=device)
     rows = torch.ones(3, 4, dtype=torch.int64, device=device)
-    name = "_embedding_bag_backward"
+    name, n_offsets = "_embedding_bag_backward", 3  # the start of each bag
     if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CompositeImplicitAutograd"):
         name, n_offsets = "_embedding_bag_dense_backward", 12  # PyTorch before 2.6 finds the bag of each index apart
     ((found, cost),) = costs(trained(layer, rows), name)
