@@ -233,7 +233,9 @@ def _reachable(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from [*value.items()] if len(value) <= _MOST_ITEMS else ()
     elif isinstance(value, (list, tuple)):
         yield from enumerate(value) if len(value) <= _MOST_ITEMS else ()
-    elif type(value).__module__.partition(".")[0] not in _LIBRARIES:
+    elif (home := type(value).__module__).partition(".")[0] not in _LIBRARIES or home.startswith(
+        "torch.distributions."
+    ):
         yield from [*getattr(value, "__dict__", {}).items()]
 
 

@@ -88,7 +88,8 @@ def model_arguments(
         kwargs = {name: reader.read(value, name, kind_of(name)) for name, value in inputs.items()}
     elif _is_shape(inputs) or _is_shape_with_dtype(inputs) or not isinstance(inputs, (list, tuple)):
         if isinstance(inputs, (bool, int, float, str)):
-            raise TypeError(f"inputs: expected {EXPECTED}, got {inputs!r}")
+            remedy = f". Text goes into a tuple: ({short_repr(inputs)},)" if isinstance(inputs, str) else ""
+            raise TypeError(f"inputs: expected {EXPECTED}, got {short_repr(inputs)}{remedy}")
         is_numbers = forward is not None and _is_shape(inputs) and takes_integers(forward, inputs)
         args = (reader.read(inputs, "inputs", Kind.NUMBERS if is_numbers else Kind.SHAPE),)
     else:

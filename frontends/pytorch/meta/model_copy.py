@@ -574,7 +574,7 @@ def _is_object(value: object) -> bool:
     return (
         hasattr(value, "__dict__")
         and not isinstance(value, (*_CALLED, ModuleType, type))
-        and kind.__module__.partition(".")[0] not in _LIBRARIES
+        and (kind.__module__.partition(".")[0] not in _LIBRARIES or kind.__module__.startswith("torch.distributions."))
     )
 
 

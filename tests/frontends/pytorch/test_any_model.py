@@ -381,6 +381,34 @@ BY_NAME = {"model": Line()}
 IN_ORDER = [nn.ReLU(), Line()]
 
 
+PARTS = SimpleNamespace(parts=[nn.ReLU(), Line()])
+
+
+class Flow(torch.distributions.transforms.Transform, nn.Module):
+    domain = codomain = torch.distributions.constraints.real_vector
+    bijective = True
+
+    def __init__(self):
+        nn.Module.__init__(self)
+        torch.distributions.transforms.Transform.__init__(self)
+        self.model = Line()
+
+    def _inverse(self, y):
+        return y + self.model(y).sum()
+
+    def log_abs_det_jacobian(self, x, y):
+        return x.sum(-1)
+
+    __hash__ = nn.Module.__hash__
+
+
+FLOW = torch.distributions.TransformedDistribution(
+    torch.distributions.MultivariateNormal(torch.zeros(8), scale_tril=torch.eye(8), validate_args=False),
+    [Flow()],
+    validate_args=False,
+)
+
+
 def call_holder(x):
     State().is_ready = True
     return HOLDER(x)
@@ -390,6 +418,8 @@ GLOBALS = {
     "object": (call_holder, HOLDER.model, "HOLDER_model.line"),
     "dict": (lambda x: BY_NAME["model"](x), BY_NAME["model"], "BY_NAME_model.line"),
     "list": (lambda x: [each(x) for each in IN_ORDER][1], IN_ORDER[1], "IN_ORDER_1.line"),
+    "list of an object": (lambda x: PARTS.parts[1](x), PARTS.parts[1], "PARTS_parts_1.line"),
+    "distribution": (lambda x: FLOW.transforms[0].inv(x), FLOW.transforms[0].model, "FLOW_transforms_0.model.line"),
 }
 
 
@@ -1554,6 +1584,11 @@ def test_a_sentence_is_no_shape():
     words = {"two": 0, "words": 1}
     model = Reads(lambda text: nn.functional.one_hot(torch.tensor([words[word] for word in text.split()]), 8).float())
     assert estimate(model, ("two words",)).total_report["macs"] == 2 * 32
+
+
+def test_text_that_is_not_in_a_tuple_names_the_remedy():
+    with pytest.raises(TypeError, match=r"Text goes into a tuple: \('two words',\)$"):
+        estimate(Line(), "two words")
 
 
 def totals(report):
