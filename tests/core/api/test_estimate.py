@@ -19,8 +19,9 @@ def test_a_calculator_for_one_estimate(toy):
 
 
 def test_an_unknown_operator_warns(toy):
-    with pytest.warns(CostWarning, match="toy::Wave"):
+    with pytest.warns(CostWarning, match="toy::Wave") as caught:
         report = estimate(toy.Model("toy::Wave"), (2, 3))
+    assert caught[0].filename == __file__
     assert "1 call not counted" in repr(report)
 
 
