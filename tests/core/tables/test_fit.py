@@ -161,3 +161,13 @@ def test_a_share_of_nothing_is_aligned_too():
     assert [line.split("|")[2] for line in out.getvalue().splitlines()[4::2]] == [
         f"{share:>14} " for share in ("100.000%", "0.000%", "100.000%")
     ]
+
+
+def test_a_long_tree_is_cut_at_a_level(tmp_path, capsys):
+    """5 modules of a module of 8: with the model, 11 of 51 rows are in the upper levels, and fit 40 lines."""
+    calls = [html_reports.call("mul", f"a{i}.b.c{j}", 8 * i + j, 8, 8) for i in range(5) for j in range(8)]
+    html_reports.report(calls).to_json(tmp_path / "report.json")
+    assert main([str(tmp_path / "report.json"), "--tree"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "(levels 1 to 2 of 3 below the model)" in lines and len(lines) <= 40
+    assert sum(line.startswith("| ") and " b " in line for line in lines) == 5
