@@ -135,7 +135,7 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             *(*DOORS, f"{PYTORCH}/test_finetuning.py", f"{PYTORCH}/test_libraries.py", "core/test_pytest_plugin.py"),
             *(f"{PYTORCH}/memory/test_{name}.py" for name in ("options", "rules")),
             *(f"{PYTORCH}/capture/test_{name}.py" for name in ("interrupts", "overlapping_hooks", "threads")),
-            *(f"{PYTORCH}/test_{name}.py" for name in ("attention_pairs", "own_costs", "undecided")),
+            *(f"{PYTORCH}/test_{name}.py" for name in ("attention_pairs", "own_costs", "spelling", "undecided")),
             f"{PYTORCH}/recording/test_stopwatch.py",
             f"{PYTORCH}/sizes/test_networks.py",
         ),

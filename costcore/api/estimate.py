@@ -260,7 +260,7 @@ def report_in_sizes(
     custom: CustomCalculators,
     layout: str,
     *,
-    computes: bool = False,
+    computes: bool,
 ) -> Report:
     """Return a report whose costs are formulas in the named sizes of the inputs.
 

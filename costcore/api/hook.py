@@ -392,9 +392,7 @@ def _patterns(calls: Sequence[Call], custom: CustomCalculators) -> dict[int, Pat
     return {i: stated_pattern(calculator, layer) for i, layer, calculator in found if calculator is not None}
 
 
-def warn_about(
-    report: Report, custom: CustomCalculators | None = None, stacklevel: int = 3, strict: bool = False, source: str = ""
-) -> None:
+def warn_about(report: Report, custom: CustomCalculators | None = None, strict: bool = False, source: str = "") -> None:
     """Warn about uncounted calls, assumed branches, and unused calculators of custom operators.
 
     Uncounted calls with the same reason share a warning, and so do assumed branches in the same line of code.
@@ -405,11 +403,11 @@ def warn_about(
         CostError: if a custom calculator or a calculator of a plug-in failed.
     """
     for message in custom.unused(report.trace.calls, without_built_in=True) if custom else ():
-        warnings.warn(message, CostWarning, stacklevel=stacklevel)
+        warnings.warn(message, CostWarning, stacklevel=3)
     if strict and report.status != "complete":
         raise _refused(report)
     for message in _assumed_branches(report.assumptions):
-        warnings.warn(message, CostWarning, stacklevel=stacklevel)
+        warnings.warn(message, CostWarning, stacklevel=3)
     calls_by_reason: dict[tuple[Uncounted, str], list[Call]] = {}
     for call, _, uncounted, reason, _ in report.trace:
         if uncounted is not None:
@@ -423,7 +421,7 @@ def warn_about(
             (too_large if reason.startswith(TOO_LARGE) else failures).append(f"{reason} ({affected}{location})")
         else:
             message = with_plugin_hint(f"{reason}: {affected} not counted{location}; {uncounted.hint}")
-            warnings.warn(message, CostWarning, stacklevel=stacklevel)
+            warnings.warn(message, CostWarning, stacklevel=3)
     if too_large:
         raise CostError(
             f"{source}{': ' * bool(source)}{too_large[0]}. No such tensor fits any memory: correct the sizes."

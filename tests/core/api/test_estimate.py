@@ -19,8 +19,9 @@ def test_a_calculator_for_one_estimate(toy):
 
 
 def test_an_unknown_operator_warns(toy):
-    with pytest.warns(CostWarning, match="toy::Wave"):
+    with pytest.warns(CostWarning, match="toy::Wave") as caught:
         report = estimate(toy.Model("toy::Wave"), (2, 3))
+    assert caught[0].filename == __file__
     assert "1 call not counted" in repr(report)
 
 
@@ -50,6 +51,8 @@ def test_an_unknown_option_is_refused(toy):
         estimate(toy.Model(), (1,), traceback=True, x=1)
     with pytest.raises(ValueError, match=r"^unknown layout 'fre' \(expected framework, free\). Did you mean 'free'\?$"):
         estimate(toy.Model(), (1,), layout="fre")
+    with pytest.raises(TypeError, match=r"^record_api_calls must be True or False \(got 'yes'\)$"):
+        estimate(toy.Model(), (1,), record_api_calls="yes")
 
 
 def test_options_of_a_frontend_are_its_keyword_parameters_and_those_of_its_files(toy, monkeypatch):

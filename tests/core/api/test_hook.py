@@ -259,6 +259,8 @@ def test_the_report_can_be_read_while_counting(toy):
 def test_arguments_are_checked():
     with pytest.raises(TypeError, match="fma_1flop must be True"):
         ComputationalCostHook(fma_1flop=1)
+    with pytest.raises(TypeError, match="record_api_calls must be True or False"):
+        ComputationalCostHook(record_api_calls=1)
     with pytest.raises(ValueError, match="expected framework, free"):
         ComputationalCostHook(layout="nhwc")
     with pytest.raises(ValueError, match="unknown frontend 'jax'"):

@@ -2,6 +2,7 @@
 
 import io
 import re
+from itertools import product
 
 import pytest
 
@@ -82,11 +83,6 @@ def test_a_narrow_tree_has_shapes_and_parameters_as_torchinfo_has(toy, monkeypat
     assert named == [f"columns left out to fit {width} characters: {left_out}"] * bool(left_out)
 
 
-def test_other_tables_fit_too(tree):
-    lines = tree(60, show=tree.report.show_summary_report)
-    assert max(len(line) for line in lines if line[0] in "+|╭│├╰") <= 60
-
-
 def test_a_tree_fits_the_output_of_a_notebook(toy):
     """Notebooks wrap lines of more than some 100 characters."""
     notebook = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
@@ -104,6 +100,7 @@ def chain():
 TABLES = {
     "report": lambda: chain().show_report,
     "layers": lambda: chain().show_layers,
+    "summary": lambda: chain().show_summary_report,
     "by": lambda: lambda **options: chain().show_by("module", "type", **options),
     "memory": lambda: html_reports.step().show_memory,
     "arena": lambda: chain().show_arena,
@@ -120,8 +117,7 @@ PLAIN = ("comparison", "reconciliation")
 """The tables that have no colors."""
 
 
-@pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("width", [120, 80])
+@pytest.mark.parametrize(("name", "width"), [*product(TABLES, (120, 80)), ("summary", 60)])
 def test_every_table_fits(tree, name, width):
     lines = tree(width, show=TABLES[name](), mode="table" if name in PLAIN else "color")
     drawn = [line for line in lines if line and line[0] in "+|╭│├╰"]
@@ -161,3 +157,13 @@ def test_a_share_of_nothing_is_aligned_too():
     assert [line.split("|")[2] for line in out.getvalue().splitlines()[4::2]] == [
         f"{share:>14} " for share in ("100.000%", "0.000%", "100.000%")
     ]
+
+
+def test_a_long_tree_is_cut_at_a_level(tmp_path, capsys):
+    """5 modules of a module of 8: with the model, 11 of 51 rows are in the upper levels, and fit 40 lines."""
+    calls = [html_reports.call("mul", f"a{i}.b.c{j}", 8 * i + j, 8, 8) for i in range(5) for j in range(8)]
+    html_reports.report(calls).to_json(tmp_path / "report.json")
+    assert main([str(tmp_path / "report.json"), "--tree"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "(levels 1 to 2 of 3 below the model)" in lines and len(lines) <= 40
+    assert sum(line.startswith("| ") and " b " in line for line in lines) == 5

@@ -149,6 +149,8 @@ def test_a_table_is_a_result():
     assert top.to_dict()["tables"][0]["total"]["size"] == EXACT + 3584
     assert '"title": "Früchte"' in Table("Früchte", COLUMNS, ROWS).to_json()
     assert "fig" in str(table) and "total" in str(table)
+    changes = Table("Changes", COLUMNS, [{"fruit": "fig", "size": size} for size in (None, -5, 0, 3)])
+    assert [row["size"] for row in changes.sorted("size").rows] == [3, 0, -5, None]
     with pytest.raises(ValueError, match="unknown column 'seeds'"):
         table.sorted("seeds")
 

@@ -138,7 +138,6 @@ IDS = Tensor((2, 128), "int64")
         ({"ids": ((2, 128), "int64"), "scale": 2.0}, {"ids": IDS, "scale": 2.0}),
         ({"past": [(((1, 2), "float16"), ((1, 2), "float16"))]}, {"past": [(Tensor((1, 2), "float16"),) * 2]}),
         ((("batch", 128), "int64"), Tensor(("batch", 128), "int64")),
-        (((), "int64"), Tensor((), "int64")),
         (((Dim("batch", 1, 8), 3), "bool"), Tensor((Dim("batch", 1, 8), 3), "bool")),
     ],
 )

@@ -154,7 +154,12 @@ def test_memory_shows_its_peak_and_the_largest_blocks():
 
 
 def test_ranks_show_what_each_holds():
-    """10 outputs of the last layer are divided among two: 5 (288 + 1) and the 224 of the convolution are 1,669."""
+    """10 outputs of the last layer are divided among two: 5 (288 + 1) and the 224 of the convolution are 1,669.
+
+    At the peak are these, the input of 768 elements, and the 4 x 8 x 6 x 6 before and after the activation.
+    """
+    (table,) = ranks().to_dict()["tables"]
+    assert [row["peak"] for row in table["rows"]] == [4 * (1669 + 768 + 2 * 1152)] * 2
     text = str(ranks())
     assert text.splitlines()[0] == "2 ranks of the mesh tp=2"
     assert text.count(" 1,669 |") >= 2

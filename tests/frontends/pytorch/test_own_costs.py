@@ -214,16 +214,17 @@ def test_a_function_is_one_call(name):
 
 def test_an_operator_without_a_fake_kernel_is_counted():
     @torch.library.custom_op("costcore_tests::without_fake", mutates_args=())
-    def without_fake(x: torch.Tensor) -> torch.Tensor:
+    def without_fake(x: torch.Tensor, parts: list[int], none: list[int]) -> torch.Tensor:
         return torch.cat((x, x))
 
-    @costs("costcore_tests::without_fake", shapes=lambda x: (2 * x.shape[0], *x.shape[1:]))
+    @costs("costcore_tests::without_fake", shapes=lambda x, parts, none: (2 * x.shape[0], *x.shape[1:]))
     def calc_without_fake(layer):
-        return layer.out.size, layer.read, layer.written, {}
+        return layer.out.size, layer.read, layer.written, layer.attrs
 
-    report = estimate(lambda x: torch.ops.costcore_tests.without_fake(x), (2, 4), calculators=[calc_without_fake])
+    own = torch.ops.costcore_tests.without_fake
+    report = estimate(lambda x: own(x, [1, 2], []), (2, 4), calculators=[calc_without_fake])
     (call,) = report.layer_report.values()
-    assert (call["flops"], call["output_shapes"]) == (16, [(4, 4)])
+    assert (call["flops"], call["output_shapes"], call["params"]) == (16, [(4, 4)], {"parts": (1, 2)})
 
 
 @pytest.fixture
@@ -270,6 +271,8 @@ def test_mistakes_say_what_to_type():
         estimate(Net(Scan()), (2, 4), calculators=[calc_scan])
     with pytest.raises(TypeError, match="shapes must be a function"):
         costs(Scan, shapes=(2, 4))
+    with pytest.raises(TypeError, match="a calculator must be callable"):
+        costs(Scan)(3)
     with pytest.raises(CostError, match="runs on CUDA only"):
         estimate(Net(Scan()), (2, 4))
 

@@ -105,7 +105,9 @@ def test_the_timeline_has_the_highest_moment_of_every_call():
 
 def test_blocks_are_listed_with_where_they_come_from():
     first, *_, last = memory().blocks()
-    assert (first["nbytes"], first["name"], first["module"], first["call"]) == (100, "linear.weight", "linear", "")
+    assert [first[key] for key in ("nbytes", "name", "module", "call", "born", "dies")] == [
+        *(100, "linear.weight", "linear", "", "", "")  # from before the first call to after the last one
+    ]
     assert (last["nbytes"], last["kind"], last["born"], last["dies"]) == (8, "saved", "f-2", "")
     assert [each["nbytes"] for each in memory().blocks(top=3)] == [100, 100, 64]
 

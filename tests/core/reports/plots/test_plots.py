@@ -100,12 +100,12 @@ def test_fused_reports_and_conventions_have_pictures():
     assert sum(row[1] for row in report.fused().plot(column="mrw")) == report.fused().total_report["mrw"]
 
 
-def test_a_shared_parameter_is_in_one_module():
-    """Parameter 1 (1000) is in both modules, 2 (24) in the second."""
-    calls = [html_reports.call("linear", "a", 8, 4, 4, 4, (1,)), html_reports.call("linear", "b", 8, 4, 4, 4, (1, 2))]
+def test_a_shared_parameter_is_in_one_module_and_operator():
+    """Parameter 1 (1000) is in both, 2 (24) in the second."""
+    calls = [html_reports.call("linear", "a", 8, 4, 4, 4, (1,)), html_reports.call("conv", "b", 8, 4, 4, 4, (1, 2))]
     report = html_reports.report(calls, parameters={1: 1000, 2: 24})
     assert report.plot("modules", column="n_params") == [("", 0, 1024), ("a", 1, 1000), ("b", 1, 24)]
-    assert report.plot(column="n_params") == [("linear", 1024)]
+    assert report.plot(column="n_params") == [("linear", 1000), ("conv", 24)]
 
 
 def test_intensity_has_a_dot_per_call_with_flops_and_bytes():

@@ -26,8 +26,9 @@ def peak_of(run, *watched):
 
 
 def memory_of(run, *watched):
-    with ComputationalCostHook(memory=True) as hook:
-        hook.watch(*watched)
+    hook = ComputationalCostHook(memory=True)
+    hook.watch(*watched)  # before the block, as well as in it
+    with hook:
         held = run()  # noqa: F841 - lives until the end
     return hook.memory
 
