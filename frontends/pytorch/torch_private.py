@@ -204,6 +204,7 @@ _guards_code | Python code of a file, which is dropped | looked for | 2.8- | any
 [a scripted module]
 _c | methods and constants of TorchScript | needed | | capture/execution_modes
 [OpOverload]
+_overloadpacket | key of the formulas for FlopCounterMode | needed | | own_costs
 _schema | arguments, results, and what is written | needed | | rows/table
 _op | runs an operator without Python code | needed | | capture/overhead
 _op_dk | runs a kernel of nested tensors | needed | | capture/tensor_types

@@ -20,11 +20,15 @@ from torch import Tensor
 from costcore.errors import CostError
 from costcore.trace.call import user_frames
 
+from .values import ctc_results
+
 CONDITION_IS_FALSE = (
     "data-dependent branch: condition assumed False, the more expensive side, because meta tensors hold no values"
 )
 
 OTHER_SIDE_FAILS = "data-dependent branch: condition assumed False, because the model fails if it is True"
+
+ONE_FAILS = "a random number was taken as 0, because the model fails if it is 1"
 
 NUMBERS_ARE_ZERO = "a random number was taken as 0, which makes the pass more expensive"
 
@@ -86,7 +90,9 @@ class Branches:
         Raises:
             EndlessLoopError: if a number is read too often in a run on another side.
         """
-        return (1, NUMBERS_ARE_ONE) if self._side(path) else (0, NUMBERS_ARE_ZERO)
+        if self._side(path):
+            return 1, NUMBERS_ARE_ONE
+        return 0, ONE_FAILS if self.last in self.passing else NUMBERS_ARE_ZERO
 
     def _side(self, path: str) -> bool:
         found = _reader()
@@ -387,11 +393,9 @@ def _lstsq(x: Tensor, b: Tensor, rcond: Any = None, *, driver: str | None = None
 
 
 def _ctc_loss(x: Tensor, targets: Tensor, *_: Any, **__: Any) -> tuple[Any, str] | None:
-    if targets.dim() != 2 or x.dim() != 3:
+    if not targets.dim() or x.dim() != 3:
         return None
-    steps, batch, _classes = x.shape
-    alpha = x.new_empty((batch, steps, 2 * targets.shape[1] + 1))
-    return (x.new_empty((batch,)), alpha), "every target sequence without data was taken at its full length"
+    return ctc_results(x, targets.shape[-1]), "every target sequence without data was taken at its full length"
 
 
 def _like_second(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> tuple[Tensor, str]:
