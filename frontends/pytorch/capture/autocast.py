@@ -71,6 +71,9 @@ _DEVICES = tuple(name for name in KEYS if torch.amp.is_autocast_available(name))
 
 is_any_enabled: Callable[[], bool] = torch._C._is_any_autocast_enabled
 
+_is_enabled, _dtype_of = torch.is_autocast_enabled, torch.get_autocast_dtype
+"""The functions of PyTorch, which a capture replaces."""
+
 
 def casts_first(operator: OpOverload, keyset: Any) -> bool:
     """Return whether autocast is about to cast the operands of an operator, and to call it again."""
@@ -91,12 +94,12 @@ def has_rule(operator: OpOverload, tensors: Iterable[Tensor]) -> bool:
 def lower_dtype() -> torch.dtype:
     """Return the lower precision of the device that autocast is enabled for; float32 if it has no rules."""
     device = enabled_device()
-    return torch.float32 if device is None else torch.get_autocast_dtype(device)
+    return torch.float32 if device is None else _dtype_of(device)
 
 
 def enabled_device() -> str | None:
     """Return the device of the enabled autocast; None if none is."""
-    return next((name for name in _DEVICES if torch.is_autocast_enabled(name)), None)
+    return next((name for name in _DEVICES if _is_enabled(name)), None)
 
 
 def _is_operand(tensor: Tensor) -> bool:
@@ -187,9 +190,10 @@ def patch_autocast(stack: ExitStack, active_casts: Callable[[], Casts | None]) -
     """Make ``torch.autocast`` work on the meta device, in a thread that captures.
 
     Entering it registers the casting kernels. ``torch.autocast("meta")``, which models get from the device of their
-    input and PyTorch rejects, becomes autocast of the enabled device, or else of the CPU. When PyTorch clears its cache
-    of weights, at the end of the outermost block, the cache of meta weights is cleared too. The inputs of functions
-    with ``torch.amp.custom_fwd(cast_inputs=…)`` are also cast.
+    input and PyTorch rejects, becomes autocast of the enabled device, or else of the CPU. So does "meta" as an argument
+    of ``torch.is_autocast_enabled``, ``torch.get_autocast_dtype`` and ``torch.amp.is_autocast_available``. When PyTorch
+    clears its cache of weights, at the end of the outermost block, the cache of meta weights is cleared too. The inputs
+    of functions with ``torch.amp.custom_fwd(cast_inputs=…)`` are also cast.
 
     Args:
         stack: undoes the patches.
@@ -218,8 +222,19 @@ def _casting_functions(
         casts = active_casts()
         if casts is not None and casts.is_estimate:
             MADE_IN_ESTIMATES.add(self)
-        is_meta = device_type == "meta" and casts is not None
-        init(self, enabled_device() or "cpu" if is_meta else device_type, *args, **kwargs)
+        init(self, on_device(device_type), *args, **kwargs)
+
+    def on_device(device_type: Any) -> Any:
+        # The meta device stands for the one for which autocast is enabled.
+        return enabled_device() or CPU if device_type == "meta" and active_casts() is not None else device_type
+
+    def asked(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def ask(*args: Any, **kwargs: Any) -> Any:
+            given = {name: on_device(value) for name, value in kwargs.items()}
+            return function(*map(on_device, args), **given)
+
+        return ask
 
     @wraps(clear)
     def clear_autocast_cache() -> None:
@@ -239,6 +254,9 @@ def _casting_functions(
         (autocast, "__enter__", __enter__),
         (autocast, "__init__", __init__),
         (torch, "clear_autocast_cache", clear_autocast_cache),
+        (torch, "is_autocast_enabled", asked(_is_enabled)),
+        (torch, "get_autocast_dtype", asked(_dtype_of)),
+        (torch.amp, "is_autocast_available", asked(torch.amp.is_autocast_available)),
     )
 
 

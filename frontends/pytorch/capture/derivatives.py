@@ -335,7 +335,7 @@ def _group_norm(_: CaptureMode, node: Any, gradient: Tensor, *rest: Tensor) -> A
     *of_statistics, x, mean, scale, weight = rest
     if any(each is not None for each in of_statistics) or x.dim() != 4 or not has_channels_last(x):
         return None
-    sizes = node._saved_N, node._saved_C, node._saved_HxW, node._saved_group
+    sizes = [getattr(node, f"_saved_{name}") for name in ("N", "C", "HxW", "group")]
     needs = [following is not None for following, _ in node.next_functions]
     gradient = gradient.contiguous(memory_format=torch.channels_last)
     return torch.ops.aten.native_group_norm_backward.default(gradient, x, mean, scale, weight, *sizes, needs)

@@ -20,6 +20,8 @@ from torch import Tensor
 from costcore.errors import CostError
 from costcore.trace.call import user_frames
 
+from .values import ctc_results
+
 CONDITION_IS_FALSE = (
     "data-dependent branch: condition assumed False, the more expensive side, because meta tensors hold no values"
 )
@@ -387,11 +389,9 @@ def _lstsq(x: Tensor, b: Tensor, rcond: Any = None, *, driver: str | None = None
 
 
 def _ctc_loss(x: Tensor, targets: Tensor, *_: Any, **__: Any) -> tuple[Any, str] | None:
-    if targets.dim() != 2 or x.dim() != 3:
+    if not targets.dim() or x.dim() != 3:
         return None
-    steps, batch, _classes = x.shape
-    alpha = x.new_empty((batch, steps, 2 * targets.shape[1] + 1))
-    return (x.new_empty((batch,)), alpha), "every target sequence without data was taken at its full length"
+    return ctc_results(x, targets.shape[-1]), "every target sequence without data was taken at its full length"
 
 
 def _like_second(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> tuple[Tensor, str]:

@@ -590,6 +590,23 @@ def _pack_padded_sequence(
     return (without_data(x).new_empty((int(known.sum()), *x.shape[2:])), sizes), values.assumptions((lengths,))
 
 
+def ctc_results(x: Tensor, longest: int) -> tuple[Tensor, Tensor]:
+    """Return the empty results of ``_ctc_loss``: losses, and what its backward pass reads of the states."""
+    steps, batch, _classes = x.shape
+    return x.new_empty((batch,)), x.new_empty((batch, steps, 2 * longest + 1))
+
+
+def _ctc_loss(
+    values: Values, func: Callable[..., Any], x: Tensor, targets: Tensor, lengths: Any, target_lengths: Any, *_: Any
+) -> tuple[Any, int] | None:
+    # The longest target determines the shapes of the results.
+    known = values.of(target_lengths) if isinstance(target_lengths, Tensor) else target_lengths
+    if known is None or x.dim() != 3:
+        return None
+    longest = max(known.tolist() if isinstance(known, Tensor) else known, default=0)
+    return ctc_results(without_data(x), longest), values.assumptions(tensors_of((target_lengths,), {}))
+
+
 def _to_copy(
     values: Values, func: Callable[..., Any], x: Tensor, *, device: Any = None, **kwargs: Any
 ) -> tuple[Any, int] | None:
@@ -611,6 +628,7 @@ KNOWN_RESULTS: Mapping[str, KnownResult] = {
     "aten::masked_select": _masked_select,
     "aten::bincount": _bincount,
     "aten::_pack_padded_sequence": _pack_padded_sequence,
+    "aten::_ctc_loss": _ctc_loss,
     "aten::_to_copy": _to_copy,
 }
 """Functions that return the result of an operator if the values that decide it are known, by its full name."""

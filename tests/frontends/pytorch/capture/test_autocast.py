@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from costcore import estimate
 from tests.frontends.pytorch.capture.test_same_calls import CASES, on_meta
 from tests.frontends.pytorch.differences import RUNS_A_FUSED_LAYER_IN_BFLOAT16
 from tests.frontends.pytorch.runs import estimated, listed, record, types
@@ -68,6 +69,27 @@ def test_autocast_of_the_device_of_a_meta_tensor(is_enabled):
         assert listed(estimated(model, (5, 4))) == expected
     with pytest.raises(RuntimeError):
         torch.autocast("meta")
+
+
+def test_code_may_ask_for_autocast_of_the_device_of_a_tensor():
+    found = []
+
+    def ask(x):
+        device = x.device.type
+        found.append((torch.amp.is_autocast_available(device), torch.is_autocast_enabled(device)))
+        return x.to(torch.get_autocast_dtype(device_type=device))
+
+    def asks(x):
+        with torch.autocast("cpu", dtype=torch.float16):
+            ask(x)
+        return ask(x)
+
+    for run in (lambda: estimate(asks, (2, 4)), lambda: asks(torch.ones(2, 4))):
+        run()
+        assert found == [(True, True), (True, False)]
+        found.clear()
+    with pytest.raises(RuntimeError):
+        torch.is_autocast_enabled("meta")
 
 
 @pytest.mark.parametrize("is_entered_inside", [False, True])

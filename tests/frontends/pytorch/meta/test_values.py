@@ -253,6 +253,31 @@ def test_a_list_of_numbers_may_hold_tensors_without_data(name):
     assert size_of(lambda x: torch.tensor([[x[0]], [x[1]]]), torch.tensor([3, 0, 5])) == (2, 1)
 
 
+class Transcribed(nn.Module):
+    """A CTC loss of padded or concatenated targets."""
+
+    def __init__(self, is_flat):
+        super().__init__()
+        self.layer, self.is_flat = nn.Linear(4, 10), is_flat
+
+    def forward(self, x, targets):
+        is_target = targets > 0
+        given = targets.masked_select(is_target) if self.is_flat else targets
+        lengths = torch.full((x.shape[1],), x.shape[0])
+        return functional.ctc_loss(self.layer(x).log_softmax(-1), given, lengths, is_target.sum(-1))
+
+
+@pytest.mark.parametrize("is_flat", [True, False])
+def test_the_states_of_ctc_follow_from_known_lengths(is_flat):
+    model, inputs = Transcribed(is_flat), [torch.ones(20, 2, 4), torch.tensor([[1, 2, 3, 0, 0], [4, 5, 6, 7, 0]])]
+    report = estimate(model, inputs, backward=True)
+    with ComputationalCostHook() as cch:
+        model(*inputs).backward()
+    assert report.status == "complete"
+    of_estimate, of_run = (each.by("op")["ctc_loss_backward"] for each in (report, cch.report))
+    assert [of_estimate[name] for name in ("flops", "mread")] == [of_run[name] for name in ("flops", "mread")]
+
+
 def test_nested_captures_see_the_same_values():
     with ComputationalCostHook() as outer:
         kept = torch.arange(8, device=META) < 3
