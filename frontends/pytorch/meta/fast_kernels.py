@@ -1037,7 +1037,7 @@ WITHOUT_META_KERNEL = frozenset(("aten::_fused_sgd_", "aten::_fused_adagrad_", "
 # Results that have other strides on the meta device than on a CPU, so that other copies would follow
 
 
-Layout = Callable[[Sequence[Any], Tensor], Tensor]
+Layout = Callable[[Sequence[Any], Tensor], Tensor | None]
 """Returns an empty tensor with the strides of the (first) result on a CPU, from the operands and the result."""
 
 
@@ -1069,7 +1069,8 @@ LAYOUTS_ON_CPU: Mapping[str, Layout] = {
     },
     **{f"aten::{name}_pad2d": _in_format_of(0) for name in ("reflection", "replication")},
     **{f"aten::{name}_pad2d_backward": _in_format_of(1) for name in ("reflection", "replication")},
-    **{f"aten::native_{name}_norm_backward": _in_format_of(1) for name in ("batch", "group")},
+    "aten::native_group_norm_backward": _in_format_of(1),
+    "aten::native_batch_norm_backward": lambda args, result: _in_format_of(1)(args, result) if args[-1][0] else None,
 }
 """The layouts of results by the operator; other results have those of the meta device."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import torch
@@ -47,7 +48,10 @@ def fused_lstm(
     bidirectional: bool,
     batch_first: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Return output and states; None if a CPU would decompose the operator too, or operands have data."""
+    """Return output and states; None if PyTorch decomposes the operator as on a CPU, or operands have data."""
+    if isinstance(hx, Tensor):  # a packed sequence, with the sizes of its steps
+        packed: Any = packed_lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+        return packed  # type: ignore[no-any-return]
     if not isinstance(hx, (list, tuple)) or len(hx) != 2 or not input.numel() or input.dim() != 3:
         return None
     if any(not x.is_meta for x in (input, *hx, *params)) or not _has_kernel((input, *hx, *params)):
@@ -205,8 +209,12 @@ def replacement_of(cell: Cell) -> Callable[..., tuple[Tensor, Tensor] | None]:
         bidirectional: bool,
         batch_first: bool = False,
     ) -> tuple[Tensor, Tensor] | None:
+        if isinstance(params, Tensor):  # a packed sequence, with the sizes of its steps
+            rest: list[Any] = [has_biases, num_layers, dropout, train, bidirectional, batch_first]
+            packed: Any = packed_layers(lambda x, state, w: (cell(x, state[0], w),), input, hx, [params], *rest)
+            return packed  # type: ignore[no-any-return]
         if not isinstance(params, (list, tuple)) or not _fit(input, hx, params):
-            return None  # a packed sequence, operands with data, or an error, which PyTorch reports
+            return None  # operands with data, or an error, which PyTorch reports
         layer = _two_directions if bidirectional else _layer
         n_directions = 1 + bidirectional
         n_weights = n_directions * (4 if has_biases else 2)
@@ -230,6 +238,113 @@ def _fit(x: Tensor, hx: Tensor, params: Sequence[Tensor]) -> bool:
         return False
     same_dtype = x.dtype == params[0].dtype or torch._C._is_any_autocast_enabled()
     return bool(x.shape[2] == params[0].shape[1] and hx.shape[2] == params[1].shape[1] and same_dtype)
+
+
+# Packed sequences
+#
+# Samples that have ended take no part in a step: its state has as many rows as samples run.
+
+
+State: TypeAlias = "tuple[Tensor, ...]"
+
+
+def packed_lstm(
+    data: Tensor,
+    sizes: Tensor,
+    hx: Any,
+    params: Any,
+    has_biases: Any,
+    num_layers: Any,
+    dropout: Any,
+    train: Any,
+    bidirectional: Any,
+) -> Any:
+    """Return output and states; with samples of one length, oneDNN computes them."""
+    rest = has_biases, num_layers, dropout, train, bidirectional
+    steps = [] if sizes.is_meta else sizes.tolist()
+    if steps and steps[0] == steps[-1] and data.numel():
+        fused = fused_lstm(data.view(len(steps), steps[0], -1), hx, params, *rest)
+        if fused is not None:
+            return fused[0].reshape(data.shape[0], -1), *fused[1:]
+    return packed_layers(_lstm, data, sizes, hx, params, *rest)
+
+
+def _lstm(products: Tensor, state: State, weights: Sequence[Tensor]) -> State:
+    hidden, cell = state
+    parts = linear(hidden, *weights[1::2]).add_(products).unsafe_chunk(4, 1)
+    taken, kept, shown = (parts[i].sigmoid_() for i in (0, 1, 3))
+    cell = (kept * cell).add_(taken * parts[2].tanh_())
+    return shown * cell.tanh(), cell
+
+
+def packed_layers(
+    cell: Callable[[Tensor, State, Sequence[Tensor]], State],
+    data: Tensor,
+    sizes: Tensor,
+    hx: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+) -> tuple[Tensor, ...] | None:
+    """Return the output and the last states of recurrent layers over a packed sequence; None if they do not fit."""
+    n_directions, n_weights = 1 + bidirectional, 4 if has_biases else 2
+    if sizes.is_meta or len(params) != num_layers * n_directions * n_weights or not _fit_packed(data, hx, params):
+        return None
+    first, last = [*zip(*(x.unbind(0) for x in hx), strict=True)], []
+    for i in range(num_layers):
+        outputs = []
+        for at in range(i * n_directions, (i + 1) * n_directions):
+            weights = params[at * n_weights : (at + 1) * n_weights]
+            run = _packed_backwards if at % n_directions else _packed_forwards
+            output, state = run(cell, _parts(linear(data, *weights[::2]), sizes.tolist()), first[at], weights)
+            outputs.append(output)
+            last.append(state)
+        data = torch.cat(outputs, -1) if bidirectional else outputs[0]
+        if dropout and train and i < num_layers - 1:
+            data = torch.dropout(data, dropout, train)
+    return data, *(torch.stack(states, 0) for states in zip(*last, strict=True))
+
+
+def _parts(products: Tensor, sizes: Sequence[int]) -> list[Tensor]:
+    ends = accumulate(sizes)
+    return [products.narrow(0, end - size, size) for size, end in zip(sizes, ends, strict=True)]
+
+
+def _fit_packed(data: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor]) -> bool:
+    # PyTorch reports operands that do not fit.
+    return data.dim() == 2 and len(hx) in (1, 2) and all(_fit(data[None], state, params) for state in hx)
+
+
+def _packed_forwards(
+    cell: Callable[..., State], steps: Sequence[Tensor], state: State, weights: Sequence[Tensor]
+) -> tuple[Tensor, State]:
+    ended, outputs = [], []
+    for step in steps:
+        n, before = step.shape[0], state[0].shape[0]
+        if n < before:
+            ended.append(tuple(x.narrow(0, n, before - n) for x in state))
+            state = tuple(x.narrow(0, 0, n) for x in state)
+        state = cell(step, state, weights)
+        outputs.append(state[0])
+    parts = [state, *reversed(ended)]
+    return torch.cat(outputs, 0), tuple(torch.cat(each, 0) for each in zip(*parts, strict=True))
+
+
+def _packed_backwards(
+    cell: Callable[..., State], steps: Sequence[Tensor], first: State, weights: Sequence[Tensor]
+) -> tuple[Tensor, State]:
+    outputs: list[Tensor] = []
+    state = tuple(x.narrow(0, 0, steps[-1].shape[0]) for x in first)
+    for step in reversed(steps):
+        n, before = step.shape[0], state[0].shape[0]
+        if n > before:
+            state = tuple(torch.cat((x, y.narrow(0, before, n - before)), 0) for x, y in zip(state, first, strict=True))
+        state = cell(step, state, weights)
+        outputs.append(state[0])
+    return torch.cat(outputs[::-1], 0), state
 
 
 CPU_REPLACEMENTS = {

@@ -39,6 +39,41 @@ def test_lengths_that_the_model_knows_are_taken_without_data_as_well(kind, batch
         assert listed(recorder) == listed(record(lambda: model(x)))
 
 
+@pytest.mark.parametrize("lengths", [[5, 5, 5], [5, 4, 1], [1, 2, 2]])
+@pytest.mark.parametrize(
+    "settings", [{}, {"bidirectional": True}, {"num_layers": 2, "dropout": 0.5}, {"bias": False}, {"proj_size": 2}]
+)
+@pytest.mark.parametrize("kind", GATES)
+def test_gradients_are_those_of_a_cpu(kind, settings, lengths):
+    if "proj_size" in settings and kind is not nn.LSTM:
+        pytest.skip("only an LSTM has projections")
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.layer = nn.Linear(3, 3), kind(3, 6, batch_first=True, **settings)
+
+        def forward(self, x):
+            packed = pack_padded_sequence(self.embed(x), lengths, batch_first=True, enforce_sorted=False)
+            output, last = self.layer(packed)
+            return output.data, last
+
+    model, x = Model(), torch.ones(3, 5, 3)
+    report = estimate(model, x, backward=True)
+    with ComputationalCostHook() as cch:
+        output, last = model(x)
+        outputs = [output, *(last if isinstance(last, tuple) else (last,))]
+    gradients = [torch.ones_like(each) for each in outputs]
+    with ComputationalCostHook() as backward:
+        torch.autograd.backward(outputs, gradients)
+    costs = ("flops", "macs", "mread", "mwrite")
+    phases = report.by("phase")
+    assert [phases["forward"][name] for name in costs] == [cch.total_report[name] for name in costs]
+    if "proj_size" in settings:
+        costs = ("macs",)  # computed as on the meta device
+    assert [phases["backward"][name] for name in costs] == [backward.total_report[name] for name in costs]
+
+
 def test_sequences_without_data_are_as_long_as_they_may_be():
     recorder = estimated(Packed(), [(3, 5, 3), ((3,), torch.int64)])
     assert macs(recorder.calls) == 3 * 5 * 4 * 6 * (3 + 6)

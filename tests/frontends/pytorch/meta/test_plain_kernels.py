@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from costcore import estimate
+from costcore import ComputationalCostHook, estimate
 from costcore.frontends.pytorch.meta.fast_kernels import FAST_KERNELS
 
 N_CALLS = 150
@@ -593,6 +593,16 @@ def test_results_and_gradients_have_the_strides_of_a_cpu(name, order):
     expected = seen.pop()
     estimate(Layer(), inputs, backward=True)
     assert seen == [expected]
+
+
+def test_batch_normalization_writes_no_gradient_of_an_input_that_needs_none():
+    model = nn.BatchNorm2d(8)
+    report = estimate(model, (2, 8, 6, 4), backward=True)
+    result = model(torch.ones(2, 8, 6, 4))
+    gradient = torch.ones_like(result)
+    with ComputationalCostHook() as cch:
+        result.backward(gradient)
+    assert report.by("phase")["backward"]["mwrite"] == cch.total_report["mwrite"] == 2 * 8 * 4
 
 
 @pytest.mark.parametrize("memory_format", [None, torch.contiguous_format, torch.preserve_format, torch.channels_last])
