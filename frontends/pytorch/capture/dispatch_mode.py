@@ -281,6 +281,7 @@ class CaptureMode(TorchDispatchMode):
         args, kwargs = without_data(args), without_data(kwargs)
         for replacement, original in zip(tensors_of(args, kwargs), originals, strict=True):
             if replacement is not original:
+                self.values.forget_data(replacement, self.values.assumptions((original,)))
                 for log in self.recording.logs:
                     log.identities.register_replacement(replacement, original)
         names = [name for name, _ in plan.arguments]

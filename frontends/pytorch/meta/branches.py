@@ -28,6 +28,8 @@ CONDITION_IS_FALSE = (
 
 OTHER_SIDE_FAILS = "data-dependent branch: condition assumed False, because the model fails if it is True"
 
+ONE_FAILS = "a random number was taken as 0, because the model fails if it is 1"
+
 NUMBERS_ARE_ZERO = "a random number was taken as 0, which makes the pass more expensive"
 
 MAX_READS = 1000
@@ -88,7 +90,9 @@ class Branches:
         Raises:
             EndlessLoopError: if a number is read too often in a run on another side.
         """
-        return (1, NUMBERS_ARE_ONE) if self._side(path) else (0, NUMBERS_ARE_ZERO)
+        if self._side(path):
+            return 1, NUMBERS_ARE_ONE
+        return 0, ONE_FAILS if self.last in self.passing else NUMBERS_ARE_ZERO
 
     def _side(self, path: str) -> bool:
         found = _reader()

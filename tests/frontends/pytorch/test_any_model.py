@@ -1233,6 +1233,20 @@ def test_indices_may_come_from_an_array_without_data():
     assert report.total_report["flops"] == 3 * 4 - 1
 
 
+def test_a_random_number_may_have_to_lie_in_a_range():
+    def jitter(x):
+        hue = float(torch.empty(1).uniform_(-0.5, 0.5))
+        if not -0.5 <= hue <= 0.5:
+            raise ValueError(f"hue {hue}")
+        return x + hue
+
+    report = estimate(jitter, (2, 3))
+    assert report.total_report["flops"] == 2 * 3
+    assert [each.what for each in report.assumptions] == [
+        "a random number was taken as 0, because the model fails if it is 1"
+    ]
+
+
 class Restored(nn.Module):
     """Reads a length, and checks values as ``istft`` does, before it reaches a lazy layer."""
 
