@@ -25,7 +25,7 @@ from .rows import ROWS
 
 
 def accepts(model: object) -> bool:
-    """Return True for a ``chainer.Link``, a method of one, a function that refers to links, and one of Chainer."""
+    """Return True for a ``chainer.Link``, a method of one, a function that uses links, or a function of Chainer."""
     if isinstance(model, chainer.Link):
         return True
     is_of_chainer = isinstance(model, FunctionType) and model.__module__.partition(".")[0] == "chainer"
@@ -36,15 +36,15 @@ def estimate(recorder: Recorder, model: Any, inputs: Any, *, backward: bool = Fa
     """Run a copy of ``model`` once and record it.
 
     The copy shares the arrays of parameters. The link, its statistics, states and uninitialized parameters, and the
-    random number generators do not change. ``chainer.config.train`` is that of the caller.
+    random number generators do not change. ``chainer.config.train`` keeps the value of the caller.
 
     Args:
         recorder: the recorder to write to.
         model: a ``chainer.Link``, a method of one, or a function. A function that refers to links or optimizers runs
             with copies of these.
         inputs: the arguments: a shape (becomes zeros of float32), a :class:`Tensor` (becomes zeros of its dtype), an
-            array or a Variable. Several arguments are a tuple or list, arguments by name a dict. A list inside them is
-            a list of arrays.
+            array or a Variable. Pass several arguments as a tuple or list, and arguments by name as a dict. A list
+            inside them becomes a list of arrays.
         backward: whether to also run the backward pass, with gradients of ones for every output.
 
     Raises:
@@ -92,7 +92,7 @@ def _deep_copy(link: Any, memo: dict[int, Any]) -> Any:
 
 
 def _links_in(function: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the links to which a function refers, each with the name of the variable that holds it."""
+    """Yield the links that a function refers to, each with the name of its variable."""
     for name, value in _parts(function):
         if isinstance(value, chainer.Link):
             yield name, value
@@ -137,7 +137,7 @@ def _names_in(code: CodeType) -> Iterator[str]:
 
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:
-    """Copy the links and optimizers to which a function refers, and the function, if it refers to any."""
+    """Copy a function, with the links and optimizers that it refers to; return it unchanged if there are none."""
     if isinstance(value, (chainer.Link, chainer.Optimizer)):
         return _deep_copy(value, memo)
     if next(_links_in(value), None) is None:
@@ -161,7 +161,7 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
 
 
 def _root(function: Callable[..., Any]) -> Any:
-    """Return the link of a method, or a link with all links of a function by the names of their variables."""
+    """Return the link of a method, or a new chain of the links of a function, named after their variables."""
     owner = getattr(_innermost(function), "__self__", None)
     if isinstance(owner, chainer.Link):
         return owner

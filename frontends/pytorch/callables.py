@@ -1,8 +1,8 @@
-"""Functions, methods, pipelines and models of Keras as modules, which are copied and named like any other.
+"""Wrap functions, methods, pipelines and Keras models in modules, which are copied and named like any other.
 
 ``estimate(model.generate, …)``: a method of a module runs on a copy of that module. Any other callable is wrapped in a
 new module. The modules that it reaches through attributes, closures, defaults and globals become submodules of the
-wrapper. A model of Keras 3 on the PyTorch backend has a twin.
+wrapper. A model of Keras 3 on the PyTorch backend gets a :class:`Twin`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .meta.model_copy import MAX_PARTS, global_names
 from .tensors import META, join
 
 MAX_DEPTH = 8
-"""How many objects may lie between a callable and a module that it reaches."""
+"""The maximum number of references from a callable to a module that it reaches."""
 
 _MOST_ITEMS = 1000
 """The maximum number of items of a list or dict that is searched for modules."""
@@ -41,7 +41,7 @@ class Model(NamedTuple):
 
     Attributes:
         module: the module that is copied and run.
-        function: what is called in place of ``module.forward``; None for ``forward``.
+        function: the callable that replaces ``module.forward``; None for ``forward``.
     """
 
     module: Module
@@ -86,7 +86,7 @@ class CallableModule(Module):
                 self._parameters[_free_name(name, self._parameters)] = tensor
 
     def adopt(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Make modules among the arguments of a call submodules, with the names of the parameters."""
+        """Add the modules among the arguments of a call as submodules, named after the parameters of the function."""
         try:
             given = inspect.signature(self.function).bind(*args, **kwargs).arguments
         except (TypeError, ValueError):  # without a signature, or a call that fails
@@ -124,7 +124,7 @@ def as_model(model: Any) -> Model:
 
 
 def bound(called: Model, copied: Module) -> Callable[..., Any]:
-    """Return a loss, as made by :func:`as_model`, on the copy of its module: no wrapper is a row of its own."""
+    """Return the callable of a loss, bound to the copy of its module; without a wrapper, which would add a row."""
     if isinstance(copied, CallableModule):
         return copied.function
     return copied if called.function is None else _rebound(called.function, copied)
@@ -267,7 +267,7 @@ def _free_name(name: str, taken: Mapping[str, Any]) -> str:
 # meta device. It runs the layers of Keras, which read these tensors in place of their variables: no weight is touched.
 
 MOST_ELEMENTS = 2**59
-"""The maximum elements of a tensor, whose bytes PyTorch keeps in 63 bits."""
+"""The maximum number of elements of a tensor: PyTorch stores its number of bytes in a signed 64-bit integer."""
 
 
 def is_layer(model: object) -> bool:
@@ -297,7 +297,7 @@ class Twin(Module):
 
     Args:
         layer: the layer.
-        twins: the twins of layers that exist, by the id of the layer; receives that of this one.
+        twins: the existing twins by the id of their layer; this twin is added.
     """
 
     def __init__(self, layer: Any, twins: dict[int, Module]) -> None:
@@ -338,7 +338,7 @@ def twin_of(model: Any) -> Module:
     """Return a module for a model or layer of Keras, which is not changed.
 
     Raises:
-        CostError: if it is not built: Keras makes the variables then.
+        CostError: if the model is not built: it has no variables yet.
     """
     if not model.built:
         raise CostError("the model has no variables yet. Build it first, model.build(shape)")
@@ -352,7 +352,7 @@ def _twin(layer: Any, twins: dict[int, Module]) -> Twin:
 
 @cache
 def _class_of(kind: Any) -> type[Twin]:
-    # Reports and calculators name a module by its class; its arguments are those of the layer.
+    # Reports and calculators name a module by its class, so every twin has the class name and signature of its layer.
     def forward(self: Twin, *args: Any, **kwargs: Any) -> Any:
         return self.run(args, kwargs)
 
@@ -365,7 +365,7 @@ def _on_meta(variable: Any) -> torch.Tensor:
     from keras.src.backend.torch.core import to_torch_dtype
 
     if prod(variable.shape) > MOST_ELEMENTS:
-        raise CostError(f"{variable.path} has the shape {variable.shape}, of more elements than PyTorch can number")
+        raise CostError(f"{variable.path} has the shape {variable.shape}, more elements than PyTorch supports")
     return torch.empty(tuple(variable.shape), dtype=to_torch_dtype(variable.dtype), device=META)
 
 
@@ -388,7 +388,7 @@ def _meta_device() -> Iterator[None]:
 
 
 def _as_keras_takes(layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-    # Several inputs of a model are one argument, a dict.
+    # Keras takes several inputs of a model as one argument, a dict.
     names = [x.name for x in declared_inputs(layer)]
     if len(names) > 1 and len(args) == len(names):
         return (dict(zip(names, args, strict=True)),), dict(kwargs)
@@ -399,14 +399,14 @@ def _as_keras_takes(layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) 
 
 
 def declared_inputs(model: Any) -> list[Any]:
-    """Return the inputs that a model of Keras was made with, as symbolic tensors; a subclass has none."""
+    """Return the symbolic inputs that a Keras model was made with; an empty list for a subclassed model."""
     keras = sys.modules["keras"]
     declared = getattr(model, "inputs", None) if isinstance(model, keras.Model) and model.built else None
     return declared if isinstance(declared, list) else []
 
 
 def keras_inputs(model: object, name: str = "") -> Any:
-    """Return the inputs of a model that states all sizes but the batch, with a batch of 1; None for any other model."""
+    """Return inputs with a batch of 1 for a Keras model that declares all other sizes; None for any other model."""
     layer = model.of_keras.layer if isinstance(model, Twin) else model
     declared = declared_inputs(layer) if is_layer(layer) else []
     shapes = [(1 if x.shape[0] is None else x.shape[0], *x.shape[1:]) for x in declared]

@@ -77,7 +77,7 @@ def register_composite_kernels(active_mode: Callable[[], CaptureMode | None]) ->
     Args:
         active_mode: returns the mode of the running thread.
     """
-    # They stay registered, but only threads that capture have the key in their local state.
+    # The kernels stay registered, but only capturing threads have the dispatch key in their local state.
     with kernels_of_aten() as library:
         for name in sorted(COMPOSITES):
             if exists(name):
@@ -160,7 +160,7 @@ def _call(
         if autocast.has_rule(operator, tensors):
             return mode.casts.run(operator, args, kwargs)
         if plan.native in autocast.CASTS_INSIDE:
-            key = cached = None  # what it returns depends on more than its operands
+            key = cached = None  # its result depends on more than its operands
     call = CompositeCall(mode, plan, cached, tensors, redispatch, keyset, args, kwargs)
     run = _choose_run(call)
     ledger = mode.ledgers[0] if mode.ledgers and run is not _replay and run is not _run_outside else None
@@ -202,16 +202,16 @@ class CompositeCall(NamedTuple):
 
 
 class _Partial(NamedTuple):
-    # The result of an operator of which another mode skipped a part; its inner operators were recorded instead.
+    # The result of an operator that another mode ran only in part; its inner operators were recorded instead.
     value: Any
 
 
 def _run_among_modes(call: CompositeCall) -> Any:
     """Run an operator while other dispatch modes are active, which may skip inner operators.
 
-    The mode of selective checkpointing returns saved results instead of recomputing them. So inner operators are
-    counted, in a backward pass also recorded. If fewer of them arrive than in the forward pass, the log keeps them in
-    place of the composite operator.
+    The mode of selective checkpointing returns saved results instead of recomputing them. So the number of inner
+    operators is counted; in a backward pass, they are also recorded. If fewer of them arrive than in the forward pass,
+    the log keeps them in place of the composite operator.
     """
     mode, recording = call.mode, call.mode.recording
     key = (id(call.plan), *(x.shape for x in call.tensors))
@@ -235,7 +235,7 @@ def _run_among_modes(call: CompositeCall) -> Any:
 def _choose_run(call: CompositeCall) -> Callable[[CompositeCall], Any]:
     """Return the function that runs a call.
 
-    With a memory ledger, the inner operators run inside the mode, which sees what they allocate and does not record
+    With a memory ledger, the inner operators run inside the mode, which sees their allocations but does not record
     them. Exceptions are operators for which PyTorch chooses another algorithm inside a dispatch mode.
     """
     cached, ledgers = call.cached, call.mode.ledgers
@@ -270,8 +270,8 @@ def _run_inside(call: CompositeCall) -> Any:
     if mode.is_estimate and is_mixed(call.tensors):
         with mode.without_capture:
             args, kwargs = without_data((args, kwargs), keeps_integers=True)
-    # These operators need autocast for their inner products. With the usual keys, in inference, the mode would get them
-    # whole and run the inner operators without autocast.
+    # Operators in ``CASTS_INSIDE`` need autocast for their inner products. With the usual keys, in inference, the mode
+    # would get the whole operator and run its inner operators without autocast.
     casts_inside = plan.native in autocast.CASTS_INSIDE and autocast.is_any_enabled()
     memory = _memory_inside(mode, plan) if mode.ledgers else _NO_CONTEXT
     with memory, mode.recording.inside:
@@ -318,7 +318,7 @@ FUSED = (
 
 MERGED = "memory: the merged mask of a fused transformer operator is not counted"
 
-CAST_INSIDE = "memory: what autocast casts inside a fused transformer operator, and keeps, is not counted"
+CAST_INSIDE = "memory: casts that autocast makes and keeps inside a fused transformer operator are not counted"
 
 
 @cache
@@ -427,7 +427,7 @@ def _product_like(tensor: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def _record(mode: CaptureMode, module: Module, passed: dict[str, Any], result: Any) -> None:
-    # The meta tensors take the place of its arguments, parameters and results.
+    # Meta tensors replace the arguments, parameters and results of the module.
     originals = [x for x in passed.values() if isinstance(x, Tensor)]
     with torch._C._ExcludeDispatchKeyGuard(CAPTURED):
         meta_module = _meta_module(module, mode.meta_modules)
@@ -457,7 +457,7 @@ def _runs(module: Module, passed: dict[str, Any]) -> bool:
 
 
 def is_fused_with_data(module: Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Return whether a module called on meta tensors would be one fused operator if they had data.
+    """Return whether a module called on meta tensors would run as one fused operator if they had data.
 
     PyTorch never takes the fast path on the meta device. The conditions are those of the ``forward`` methods.
     """
@@ -490,7 +490,7 @@ def is_fused_with_data(module: Module, args: Sequence[Any], kwargs: Mapping[str,
 def as_one_operator(
     mode: CaptureMode, module: Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Iterator[None]:
-    """Run a module that would be one fused operator if its tensors had data.
+    """Run a module that would run as one fused operator if its tensors had data.
 
     Under autocast the fused operator is recorded, because PyTorch takes the fast path. Otherwise the module runs as
     usual, and only its memory is that of the fused operator.
@@ -568,7 +568,7 @@ FUNCTIONS: tuple[tuple[Any, str], ...] = (
 
 
 def patch_python_values(stack: ExitStack, active_mode: ActiveMode) -> None:
-    """Replace the functions.
+    """Replace :data:`FUNCTIONS` by functions that use the known values of meta tensors.
 
     Args:
         stack: undoes the patches.
@@ -624,7 +624,7 @@ ZEROS = "an array of the values of a tensor without data was taken as zeros"
 
 @cache
 def _unknown_array() -> Any:
-    # Modules may compute results in NumPy, or read indices in an array, but not make a tensor of it: it has only zeros.
+    # A module may compute in NumPy or read indices from this array, but not make a tensor of it: it has only zeros.
     numpy = import_module("numpy")
     return type("UnknownArray", (numpy.ndarray,), {})
 
@@ -675,7 +675,7 @@ def _seen(mode: CaptureMode, make: Callable[[Any], Any], data: Any) -> Any:
 
 
 def _with_data(data: Any) -> Any:
-    # Tensors of the same dtypes, which decide the dtype of the result.
+    # Replaces tensors without data by ones of the same dtype, which decides the dtype of the result.
     if _is_without_data(data):
         with without_capture():
             return torch.ones(data.shape, dtype=data.dtype, device="cpu")

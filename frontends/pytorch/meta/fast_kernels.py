@@ -1,8 +1,8 @@
 """Fast replacements for meta kernels that PyTorch writes in Python.
 
-PyTorch's take a millisecond each, and the first ones in a process import sympy and the compiler. Every replacement has
-the same shapes, dtypes and strides. It returns None unless its operands plainly fit: PyTorch runs every other call, and
-raises the errors of invalid ones.
+PyTorch's kernels take a millisecond each, and the first calls in a process import sympy and the compiler. Every
+replacement returns the same shapes, dtypes and strides. It returns None for operands that it does not support: PyTorch
+then runs the call, and raises the error if it is invalid.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .values import META, broadcasts
 
 
 FLOATS = frozenset((torch.float32, torch.float64, torch.bfloat16, torch.float16))
-"""The dtypes that a result has if all operands have them."""
+"""Floating-point dtypes: if all operands have the same one, so does the result."""
 
 _CHANNELS_LAST = torch.channels_last
 
@@ -73,7 +73,7 @@ def _in_order_of(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _is_in_order(x: Tensor) -> bool:
-    # The stride of a first axis of length 1 may be anything but smaller.
+    # A first axis of length 1 may have any stride that is not smaller than the next.
     has_order = all(a >= b for a, b in pairwise(x.stride()))
     return x.is_contiguous() and has_order and not {0, 1} & {*x.shape[1:]}
 
@@ -123,7 +123,7 @@ INTERPOLATION: Mapping[str, Callable[..., Any]] = {
     **{f"aten::upsample_{way}": upsample for way in _INTERPOLATIONS},
     **{f"aten::upsample_{way}_backward": upsample_backward for way in _INTERPOLATIONS},
 }
-"""Functions by the operator with its overload."""
+"""Replacements by operator and overload."""
 
 
 # Reductions, windows and data movement
@@ -149,9 +149,9 @@ def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor | None:
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
-    """Return the empty concatenation of tensors of one dtype; images must be contiguous."""
+    """Return the empty concatenation of tensors of one dtype; images must have the channels first."""
     dtypes = {x.dtype for x in tensors}
-    tensors = [x for x in tensors if x.shape != (0,)]  # which fits tensors of any rank
+    tensors = [x for x in tensors if x.shape != (0,)]  # ``cat`` skips empty vectors
     first = tensors[0] if tensors else None
     if first is None or len(dtypes) > 1 or not first.dim() or not -first.dim() <= dim < first.dim():
         return None
@@ -198,7 +198,7 @@ def embedding(
 
 
 def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor | None:
-    """Return the empty elements at positions along axes that are beside each other."""
+    """Return the empty result of indexing adjacent axes by integer tensors."""
     axes = [axis for axis, each in enumerate(indices) if each is not None]
     given = [each for each in indices if each is not None]
     is_plain = is_contiguous(x) and 0 < len(axes) <= len(indices) <= x.dim() and axes[-1] - axes[0] < len(axes)
@@ -214,7 +214,7 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor | None:
 
 
 def constant_pad(x: Tensor, pad: Sequence[int], value: float = 0) -> Tensor | None:
-    """Return an empty tensor that is longer along its last axes."""
+    """Return an empty tensor, padded along its last axes."""
     if x.dim() > 3 or not is_contiguous(x) or len(pad) % 2 or len(pad) > 2 * x.dim() or min(pad, default=-1) < 0:
         return None
     sizes = [*x.shape]
@@ -233,7 +233,7 @@ def nll_loss(
 
 
 def mse_loss(x: Tensor, target: Tensor, reduction: int = 1) -> Tensor | None:
-    """Return the empty loss, a number or one for each element."""
+    """Return the empty loss: a scalar, or one value per element."""
     is_plain = x.dtype in FLOATS and target.dtype == x.dtype and target.shape == x.shape
     if not is_plain or not (is_contiguous(x) and is_contiguous(target)):
         return None
@@ -376,7 +376,7 @@ ARRANGING: Mapping[str, Callable[..., Any]] = {
     "aten::avg_pool2d": avg_pool2d,
     "aten::_adaptive_avg_pool2d": adaptive_avg_pool2d,
 }
-"""Functions by the operator with its overload."""
+"""Replacements by operator and overload."""
 
 
 # Matrix products, convolutions and attention
@@ -426,8 +426,8 @@ def convolution(
 ) -> Tensor | None:
     """Return the empty output of a convolution of operands with elements.
 
-    On a CPU the channels are last if they are in the input or in the weight; PyTorch's kernel for the meta device no
-    longer knows this since 2.13.
+    On a CPU, the output has the channels last if the input or the weight does. Since PyTorch 2.13, PyTorch's meta
+    kernel ignores this.
     """
     if not _are_convolved(x, w) or not (bias is None or bias.dtype == x.dtype) or groups < 1:
         return None
@@ -570,14 +570,14 @@ _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 def unary(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
-    """Return the empty result of a function of every element."""
+    """Return the empty result of an element-wise function."""
     if x.dtype not in FLOATS:
         return None
     return empty_like(x) if keeps_strides(x) else _in_order_of(x, x.dtype) if _has_one_order(x) else None
 
 
 def whole_unary(x: Tensor) -> Tensor | None:
-    """Return the result of :func:`unary`, also for integers, whose results are integers."""
+    """Return the result of :func:`unary`, and for integer tensors an integer result."""
     return unary(x) if x.dtype not in INDICES else empty_like(x) if is_dense(x) else None
 
 
@@ -587,7 +587,7 @@ def unary_in_place(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
 
 
 def like(x: Tensor, **options: Any) -> Tensor | None:
-    """Return an empty tensor like ``x``, for ``zeros_like`` and the like without options that change it."""
+    """Return an empty tensor like ``x``, for ``zeros_like`` and similar, if no option changes its dtype or layout."""
     given = {name for name, value in options.items() if value is not None and value is not False}
     is_same = given <= {"device", "dtype", "memory_format"} and options.get("dtype") in (None, x.dtype)
     is_kept = options.get("memory_format") in (None, torch.preserve_format)
@@ -596,7 +596,7 @@ def like(x: Tensor, **options: Any) -> Tensor | None:
 
 
 def arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
-    """Return the empty result of an arithmetic operator on floating-point operands of one dtype, or a number."""
+    """Return the empty result of arithmetic on a floating-point tensor and a tensor of the same dtype, or a number."""
     if not _is_float(x) or type(alpha) not in (int, float):
         return None
     if isinstance(y, Tensor):
@@ -605,7 +605,7 @@ def arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | No
 
 
 def whole_arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
-    """Return the result of :func:`arithmetic`, also for integers: the wider dtype is that of the result."""
+    """Return the result of :func:`arithmetic`, also for integers: the result has the wider dtype."""
     if not isinstance(x, Tensor) or x.dtype not in INDICES or type(alpha) is not int:
         return arithmetic(x, y, alpha=alpha)
     if isinstance(y, Tensor):
@@ -615,7 +615,7 @@ def whole_arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tenso
 
 
 def arithmetic_into(x: Tensor, y: Tensor | float, *, out: Tensor) -> Tensor | None:
-    """Return ``out``, which the operator writes to, of the shape and dtype of the result."""
+    """Return ``out``, which the operator writes to, if it has the shape and dtype of the result."""
     result = arithmetic(x, y)
     fits = result is not None and (result.shape, result.dtype) == (out.shape, out.dtype)
     return out if fits and is_writable(out) else None
@@ -645,7 +645,7 @@ def divide(x: Tensor, y: float) -> Tensor | None:
 
 
 def combine_in_place(x: Tensor, y: Tensor, z: Tensor | float, *, value: float = 1) -> Tensor | None:
-    """Return the operand that ``addcmul_`` and the like write to, which a step of an optimizer does."""
+    """Return the operand that ``addcmul_`` and similar write to; optimizers use these operators."""
     if not _is_float(x) or not is_dense(x) or type(value) not in (int, float):
         return None
     tensors = (y, z) if isinstance(z, Tensor) else (y,)
@@ -658,7 +658,7 @@ def power(x: Tensor, exponent: float) -> Tensor | None:
 
 
 def comparison(x: Tensor, y: Tensor | float) -> Tensor | None:
-    """Return the empty result of a comparison with a tensor of the same dtype, or with a number of its kind."""
+    """Return the empty result of a comparison with a tensor of the same dtype or a number; for integers, an integer."""
     if isinstance(y, Tensor):
         return joined(x, y, torch.bool) if isinstance(x, Tensor) and y.dtype == x.dtype else None
     is_plain = type(y) in (int, float) if _is_float(x) else type(y) is int and x.dtype in INDICES
@@ -700,7 +700,7 @@ POINTWISE: Mapping[str, Callable[..., Any]] = {
     "aten::pow.Tensor_Scalar": power,
     "aten::masked_fill.Scalar": masked_fill,
 }
-"""Functions by the operator with its overload."""
+"""Replacements by operator and overload."""
 
 
 # Backward passes
@@ -715,10 +715,10 @@ HALVES = frozenset((torch.bfloat16, torch.float16))
 
 
 def unary_backward(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor | None:
-    """Return the empty gradient of a function of every element.
+    """Return the empty gradient of an element-wise function.
 
-    If the layouts differ, some kernels that PyTorch writes in Python return that of ``x``; all others, on a CPU and a
-    GPU, return that of the gradient.
+    If the layouts of ``x`` and the gradient differ, some kernels that PyTorch writes in Python use the layout of ``x``;
+    all others, on a CPU and a GPU, use that of the gradient.
     """
     if gradient.dtype not in FLOATS or gradient.dtype != x.dtype or gradient.shape != x.shape:
         return None
@@ -728,7 +728,7 @@ def unary_backward(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor | 
 
 
 def threshold_backward(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor | None:
-    """Return the empty gradient of a function of every element, in the layout of its input."""
+    """Return the empty gradient of an element-wise function, in the layout of its input."""
     return unary_backward(x, gradient)
 
 
@@ -750,7 +750,7 @@ def batch_norm_backward(
     eps: float,
     output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, ...] | None:
-    """Return the empty gradients of input, weight and bias after training, as requested by ``output_mask``."""
+    """Return the empty gradients of input, weight and bias in training mode, as requested by ``output_mask``."""
     is_plain = x.dim() > 1 and gradient.shape == x.shape and gradient.dtype == x.dtype and x.dtype in FLOATS
     if not is_plain or not training or not output_mask[0] or not _are_normalized_in_order(gradient, x):
         return None
@@ -766,7 +766,7 @@ def batch_norm_backward(
 
 def _are_normalized_in_order(*tensors: Tensor) -> bool:
     # Whether the kernels of batch normalization return contiguous tensors. PyTorch's meta kernel returns the layout of
-    # the operand; those of a CPU and of cuDNN make all but images with the channels last contiguous.
+    # the operand; the kernels of a CPU and of cuDNN return contiguous tensors, except for channels-last images.
     return all(is_contiguous(x) or (x.dtype in _PLAIN_FLOATS and _has_rows_inside(x)) for x in tensors)
 
 
@@ -788,8 +788,8 @@ def layer_norm_backward(
 ) -> tuple[Tensor | None, ...] | None:
     """Return the empty gradients of input, weight and bias, as requested by ``output_mask``.
 
-    They are contiguous, as on a CPU; PyTorch's own kernel for the meta device keeps the strides of the gradient, and
-    up to PyTorch 2.9 gives weights in float32 gradients of the dtype of the input.
+    They are contiguous, as on a CPU. PyTorch's own kernel for the meta device keeps the strides of the gradient; up to
+    PyTorch 2.9, its gradients of float32 weights have the dtype of the input.
     """
     shape = tuple(normalized_shape)
     rank = x.dim() - len(shape)
@@ -822,7 +822,7 @@ def group_norm_backward(
 ) -> tuple[Tensor | None, ...] | None:
     """Return the empty gradients of input, weight and bias, as requested by ``output_mask``.
 
-    A CPU keeps the dtype of an input in lower precision, where PyTorch's own kernel returns that of the weight.
+    On a CPU, the gradient of a lower-precision input keeps its dtype; PyTorch's meta kernel returns that of the weight.
     """
     if not _are_plain(gradient, x, _PLAIN_FLOATS | HALVES) or x.dim() < 2 or groups < 1 or channels % groups:
         return None
@@ -859,7 +859,7 @@ def max_pool2d_backward(
 def embedding_backward(
     gradient: Tensor, indices: Tensor, rows: int, padding_idx: int, scale_grad_by_freq: bool
 ) -> Tensor | None:
-    """Return the empty gradient of a table."""
+    """Return the empty gradient of an embedding table."""
     is_plain = gradient.dtype in _PLAIN_FLOATS and is_contiguous(gradient) and indices.dtype in INDICES
     if not is_plain or not is_contiguous(indices) or gradient.shape[:-1] != indices.shape or scale_grad_by_freq:
         return None
@@ -934,7 +934,7 @@ GRADIENTS: Mapping[str, Callable[..., Any]] = {
     "aten::slice_backward": slice_backward,
     "aten::nll_loss_backward": nll_loss_backward,
 }
-"""Functions by the operator with its overload."""
+"""Replacements by operator and overload."""
 
 # Normalizations, and the table of all kernels
 
@@ -1028,13 +1028,13 @@ FAST_KERNELS: Mapping[str, Callable[..., Any]] = {
     "aten::mkldnn_rnn_layer": lstm_layer,
     "aten::mkldnn_rnn_layer_backward": lstm_layer_backward,
 }
-"""Functions that return the result of an operator on meta tensors, or None, by its name in the schema and overload."""
+"""Fast replacements by operator and overload; each returns the result on meta tensors, or None."""
 
 WITHOUT_META_KERNEL = frozenset(("aten::_fused_sgd_", "aten::_fused_adagrad_", "aten::_fused_adamw_"))
 """Operators on lists of tensors that write to their operands, return nothing, and have no kernel for meta tensors."""
 
 
-# Results that have other strides on the meta device than on a CPU, so that other copies would follow
+# Results with other strides on the meta device than on a CPU, which would lead to different copies
 
 
 Layout = Callable[[Sequence[Any], Tensor], Tensor | None]
@@ -1090,7 +1090,7 @@ def laid_out(run: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
 
 
 def unless_on_meta(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs one of these operators, and does nothing on meta tensors."""
+    """Return a function that runs an operator of ``WITHOUT_META_KERNEL``, and does nothing on meta tensors."""
 
     def run_unless_on_meta(parameters: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
         if not any(parameter.is_meta for parameter in parameters):

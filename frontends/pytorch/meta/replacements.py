@@ -1,8 +1,8 @@
-"""Operators that the meta device computes otherwise than a CPU, or not at all.
+"""Replacements for operators that run differently on the meta device than on a CPU, or not at all.
 
 On the meta device PyTorch decomposes ``lstm``, ``gru`` and ``scaled_dot_product_attention``; a CPU runs other operators
-with other memory. The replacements here run the operators of a CPU. Below them are the results of operators without a
-kernel on the meta device.
+with other memory. The replacements here run the operators of a CPU. The last section has shape rules for operators
+without a kernel on the meta device.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ LSTM_NAME = "aten::lstm"
 
 RESERVE = "memory: the workspace that LSTM layers keep for their backward pass is estimated, by sizes of oneDNN 3.12"
 
-STEPS = (
-    "memory: an LSTM layer that oneDNN does not compute is trained by other operators on the meta device than on a CPU"
-)
+STEPS = "memory: training an LSTM layer that oneDNN does not run uses other operators on the meta device than on a CPU"
 
 _LSTM_MODE = 2  # the mode of ``mkldnn_rnn_layer`` for LSTM
 
@@ -56,7 +54,7 @@ def fused_lstm(
     n_directions, n_weights = 2 if bidirectional else 1, 4 if has_biases else 2
     if len(params) != num_layers * n_directions * n_weights or not torch.backends.mkldnn.enabled:
         return None  # a projection has one more weight
-    x = (input.transpose(0, 1) if batch_first else input).contiguous()  # which lives to the end
+    x = (input.transpose(0, 1) if batch_first else input).contiguous()  # stays in memory to the end
     y = x
     h0, c0 = (state.contiguous() for state in hx)
     hidden = h0.shape[2]
@@ -144,7 +142,7 @@ def _row(length: int) -> int:
 
 
 Cell: TypeAlias = "Callable[[Tensor, Tensor, Sequence[Tensor]], Tensor]"
-"""Returns the next state from the products of an input, the state, and the weights of a direction."""
+"""Returns the next state from the input times its weights, the current state, and the weights of a direction."""
 
 
 def _gru(products: Tensor, state: Tensor, weights: Sequence[Tensor]) -> Tensor:
@@ -193,7 +191,7 @@ def _two_directions(
 
 
 def replacement_of(cell: Cell) -> Callable[..., tuple[Tensor, Tensor] | None]:
-    """Return the function that runs layers of a cell."""
+    """Return a function that runs recurrent layers with this cell as a CPU does."""
 
     def layers(
         input: Tensor,
@@ -226,7 +224,7 @@ def replacement_of(cell: Cell) -> Callable[..., tuple[Tensor, Tensor] | None]:
 
 
 def _fit(x: Tensor, hx: Tensor, params: Sequence[Tensor]) -> bool:
-    # PyTorch reports operands that do not fit.
+    # If False, PyTorch runs the operator, and reports operands that do not fit.
     if any(not tensor.is_meta for tensor in (x, hx, *params)) or x.dim() != 3 or not x.numel() or hx.dim() != 3:
         return False
     same_dtype = x.dtype == params[0].dtype or torch._C._is_any_autocast_enabled()
@@ -313,7 +311,7 @@ def _on_packed(
 
 
 def lstm(input: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, ...] | None:
-    """Return output and states of an LSTM, also on a packed sequence; None if PyTorch runs it as a CPU does."""
+    """Return output and states of an LSTM, also on a packed sequence; None if PyTorch has to run the operator."""
     if not args or not isinstance(args[0], Tensor):
         return fused_lstm(input, *args, **kwargs)
     sizes, hx, *rest = args
@@ -367,7 +365,7 @@ CPU_REPLACEMENTS = {
 
 # Group normalization
 #
-# On a CPU, images with the channels last keep them there. PyTorch makes them contiguous on any other device.
+# On a CPU, group norm keeps the channels-last layout of images. On any other device, it makes them contiguous.
 
 
 def has_channels_last(x: Tensor) -> bool:
@@ -414,7 +412,7 @@ SDPA_NAME = "aten::scaled_dot_product_attention"
 def is_allowed() -> bool:
     """Return whether ``sdpa_kernel`` allows the fused kernel of a CPU.
 
-    If it allows no kernel of a CPU, the program is written for another device, whose kernels are all fused.
+    If it allows neither kernel of a CPU (flash, math), the program targets another device, whose kernels are all fused.
     """
     # The flags of CUDA hold for a CPU, too.
     return torch.backends.cuda.flash_sdp_enabled() or not torch.backends.cuda.math_sdp_enabled()
@@ -422,7 +420,7 @@ def is_allowed() -> bool:
 
 @cache
 def _fuses(rank: int, grouped: bool) -> bool:
-    # Heads grouped on purpose are fused since PyTorch 2.7, other shared heads and three axes since 2.15.
+    # Attention with ``enable_gqa`` is fused since PyTorch 2.7; one key head without it, and three axes, since 2.15.
     with without_capture(), sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
         x, key = (torch.empty((1, heads, 1, 8)[-rank:], device="cpu") for heads in (2, 1 if rank == 4 else 2))
         choice = torch._fused_sdp_choice(x, key, key, **({"enable_gqa": True} if grouped else {}))
@@ -500,12 +498,12 @@ def _with_batch(*operands: Any) -> Any:
 
 # Shape rules: results of operators for which PyTorch has no kernel on the meta device, or a wrong one.
 #
-# A rule is asked only after the operator was refused. Sparse tensors need two more things: PyTorch moves them to the
-# meta device without their values, and its meta kernels return sparse results without any.
+# A rule is used only after PyTorch rejected the operator. Sparse tensors need two more things: PyTorch moves them to
+# the meta device without their values, and its meta kernels return sparse results without any.
 
 
 def where_by_bytes(native: str, args: Sequence[Any]) -> Any:
-    """Return ``torch.where`` by a condition of bytes, which only the meta device refuses; None for other calls."""
+    """Return ``torch.where`` for a uint8 condition, which only the meta device rejects; None for other calls."""
     if native != "aten::where" or len(args) != 3 or args[0].dtype is not torch.uint8:
         return None
     with _disable_current_modes():
@@ -538,7 +536,7 @@ def result_without_kernel(
 
 
 def new_outputs(result: Any, dtype: torch.dtype | None) -> Any:
-    """Return the outputs that a shape rule stands for: new meta tensors for tensors and shapes.
+    """Return the outputs that a shape rule describes: new meta tensors in place of tensors and shapes.
 
     Args:
         result: what the rule returned; an input in it stands for a new tensor like it.
@@ -553,7 +551,7 @@ def new_outputs(result: Any, dtype: torch.dtype | None) -> Any:
         return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
     if type(result) is dict:
         return {key: new_outputs(item, dtype) for key, item in result.items()}
-    # In objects, integers are indices and lengths, which stay.
+    # In objects, integer tensors are indices and lengths: they are kept.
     return with_tensors(result, lambda x: new_outputs(x, dtype) if x.is_floating_point() else x)
 
 

@@ -39,7 +39,7 @@ LIBRARIES: Mapping[str, str] = {
     "keras": "keras",
     "jax": "objects",
 }
-"""The adapter module of each library; the last takes objects that no other takes."""
+"""The adapter module of each library; the last accepts objects that no other accepts."""
 
 OBJECTS = ("flax.nnx", "equinox", "jax")
 """Libraries whose models are objects with arrays: functions take them as arguments or close over them."""
@@ -82,7 +82,7 @@ def of_function(model: Any, args: list[Any], kwargs: dict[str, Any], params: tup
     Its variables are the models among its arguments, else the arguments of :func:`_learned`, else the models in its
     closure. If ``params`` gives positions, its variables are these arguments and NNX models.
 
-    In ``args``, variables are replaced by None; in ``kwargs``, they are removed.
+    Variables are replaced by None in ``args``, and removed from ``kwargs``, both in place.
     """
     if (args or kwargs) and _takes_nothing(model):
         raise CostError(f"{name_of(model)} takes no arguments. If it makes a model, call it and pass the model")
@@ -175,7 +175,7 @@ def _check_arrays(name: str, made: Any) -> None:
 
 
 def _is_train_state(value: Any) -> bool:
-    # That of Flax, or an object like it: a named tuple or a dataclass with ``params`` and the state of an optimizer.
+    # A Flax train state, or a similar named tuple or dataclass with ``params`` and the state of an optimizer.
     if isinstance(value, (Mapping, jax.Array)) or not hasattr(value, "params") or jax.tree_util.all_leaves([value]):
         return False
     return _is_named_parameters("params", value.params)
@@ -187,13 +187,13 @@ def has_collections(value: Any) -> bool:
 
 
 def _kinds_of(value: Any) -> Mapping[tuple[Any, ...], Role]:
-    """Return the role of every variable of an NNX state by path; empty for other values."""
+    """Return a dict from the path of every variable of an NNX state to its role; empty for other values."""
     nnx = import_module("costcore_jax.adapters.nnx") if "flax.nnx" in sys.modules else None
     return {} if nnx is None else nnx.roles_in(value)
 
 
 def owners_of(value: Any) -> Callable[[Sequence[Any]], Owner]:
-    """Return a function that returns the owner of each variable of a learned argument by path.
+    """Return a function that maps the path of a variable in a learned argument to its owner.
 
     A pytree of arrays has parameters only. Optimizer state in a Flax train state is data.
     """
@@ -252,7 +252,7 @@ def _of_arguments(
 
 
 def _parameters(function: Any) -> list[str]:
-    """Return the names of the parameters that may be given by position and by name."""
+    """Return the names of the positional-or-keyword parameters."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # a function without a signature
@@ -342,7 +342,7 @@ def _closed_over(function: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _inside(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the names and values to which a function or an object of the user refers."""
+    """Yield the names and values that a function or an object refers to."""
     if isinstance(value, (type, ModuleType)):
         return
     if (wrapped := getattr(value, "__wrapped__", None)) is not None:

@@ -1,6 +1,6 @@
-"""Adapter of callable objects with arrays that no library defines: classes of users, pytrees, pairs of net and params.
+"""Adapter of callable objects with arrays, of no known library: user classes, pytrees, pairs of a net and its params.
 
-Their floating-point arrays are learned. In collections of Flax, such as ``{"params": ..., "batch_stats": ...}``, those
+Their floating-point arrays are learned. In collections of Flax, such as ``{"params": ..., "batch_stats": ...}``, arrays
 outside of ``params`` are state.
 """
 
@@ -16,7 +16,7 @@ from ..values import Owner, Program
 from . import FUNCTIONS, MOST_ITEMS, has_collections, is_jitted, names, of_closure, of_models, owner
 
 has_state = False
-"""Functions of JAX return changed objects, so a function may also take them as plain arguments."""
+"""These objects are not changed in place, so a function may also take them as plain arguments."""
 
 MOST_PARTS, DEEPEST = 100_000, 50
 """The maximum number of objects that are searched in a model, and how deep."""
@@ -25,18 +25,18 @@ _NO_MODELS = (type, *FUNCTIONS, jax.Array, jax.ShapeDtypeStruct)
 
 
 def accepts(model: object) -> bool:
-    """Return True for a callable object that has floating-point arrays of JAX, also inside other objects."""
+    """Return True for a callable object with floating-point JAX arrays, also inside other objects."""
     is_object = callable(model) and not isinstance(model, _NO_MODELS) and not is_jitted(model)
     return is_object and not hasattr(model, "__func__") and _has_arrays(model)  # Equinox wraps methods in objects
 
 
 def is_model(value: object) -> bool:
-    """Return whether a value is such an object, or collections of Flax."""
+    """Return whether a value is an object that :func:`accepts` accepts, or a dict of Flax collections."""
     return _has_arrays(value) if has_collections(value) else accepts(value)
 
 
 def is_argument(value: object) -> bool:
-    """Return whether an argument is such an object and a pytree, as JAX requires of arguments."""
+    """Return whether an argument is an object that :func:`accepts` accepts, and a pytree, as JAX requires."""
     return accepts(value) and _is_pytree(value)
 
 
@@ -51,7 +51,7 @@ def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int
 def split(models: Mapping[str, Any], are_abstract: bool = True) -> tuple[Any, Callable[[Any], Mapping[str, Any]]]:
     """Return the arrays of models by path, and a function that builds the models from arrays.
 
-    Without ``are_abstract``, models may be no pytrees; then the function cannot build them.
+    Without ``are_abstract``, models need not be pytrees; the function then returns the given models.
     """
     paths: dict[int, str] = {}
     arrays: dict[str, Any] = {}
@@ -95,7 +95,7 @@ def modules_of(model: Any) -> dict[str, Any]:
 def owner_of(path: Sequence[Any]) -> Owner:
     """Return the owner of an array by its path in the variables of :func:`split`."""
     keys = path[0].key.split(".")
-    for collection in ("params", "batch_stats"):  # Flax names the scopes of its modules from there
+    for collection in ("params", "batch_stats"):  # module scopes of Flax begin after this key
         if collection in keys:
             start = len(keys) - keys[::-1].index(collection)
             return owner("param" if collection == "params" else "state", keys[start:])
@@ -103,7 +103,7 @@ def owner_of(path: Sequence[Any]) -> Owner:
 
 
 def _is_pytree(model: object) -> bool:
-    # Whether all its arrays are leaves: the leaves of Penzai are variables that hold arrays.
+    # Whether all its arrays are leaves. In Penzai they are not: its leaves are variables that hold arrays.
     leaves = set(map(id, jax.tree.leaves(model)))
     return all(id(array) in leaves for _, array in _arrays_in("", model))
 
