@@ -652,6 +652,7 @@ _RECURRENT = frozenset((replacements.LSTM_NAME, *replacements.CPU_REPLACEMENTS))
 _CPU_REPLACEMENTS: Mapping[str, Callable[..., Any]] = {
     replacements.SDPA_NAME: replacements.fused_attention,
     replacements.LSTM_NAME: replacements.lstm,
+    "aten::ctc_loss": replacements.ctc_loss,
     "aten::group_norm": replacements.group_norm,
     **replacements.CPU_REPLACEMENTS,
 }

@@ -1065,7 +1065,7 @@ LAYOUTS_ON_CPU: Mapping[str, Layout] = {
     "aten::binary_cross_entropy": lambda args, result: _as_operand(0)(args, result) if result.dim() else result,
     **{
         f"aten::{name}": _in_format_of(0)
-        for name in ("native_batch_norm", "native_group_norm", "pixel_shuffle", "roll")
+        for name in ("native_batch_norm", "native_group_norm", "pixel_shuffle", "channel_shuffle", "roll")
     },
     **{f"aten::{name}_pad2d": _in_format_of(0) for name in ("reflection", "replication")},
     **{f"aten::{name}_pad2d_backward": _in_format_of(1) for name in ("reflection", "replication")},

@@ -400,6 +400,30 @@ def group_norm(
     return output
 
 
+# CTC
+#
+# A CPU reads the lengths of targets as numbers, and divides by a tensor of them with the dtype of the losses. On any
+# other device it divides by the lengths as they are.
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
+    blank: int = 0,
+    reduction: int = 1,
+    zero_infinity: bool = False,
+) -> Tensor | None:
+    """Return the mean loss of targets whose lengths are a tensor; None for any other operand."""
+    if reduction != 1 or not log_probs.is_meta or not isinstance(target_lengths, Tensor):
+        return None
+    losses: Tensor = torch._VF.ctc_loss(  # type: ignore[attr-defined]
+        log_probs, targets, input_lengths, target_lengths, blank, 0, zero_infinity
+    )
+    return (losses / target_lengths.clamp_min(1).to(losses.dtype)).mean()
+
+
 # Attention
 #
 # On the meta device PyTorch decomposes ``scaled_dot_product_attention`` into matrix products. A CPU runs one fused

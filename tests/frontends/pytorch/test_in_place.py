@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from costcore import Cost, Report, estimate
+from costcore import ComputationalCostHook, Cost, Report, estimate
 
 
 class InPlace(nn.Module):
@@ -73,3 +73,42 @@ def test_a_convention_counts_what_it_counts_of_a_file_that_does_not_tell_the_for
     earlier = Report.from_json(json.dumps(data))
     assert "aten::add_" not in earlier.by("native")
     assert earlier.under(convention).total == report.under(convention).total
+
+
+WHOLE = slice(None)
+SLICES = [
+    (WHOLE, 1),
+    (WHOLE, WHOLE),
+    WHOLE,
+    slice(0, 4),
+    slice(0, 2),
+    2,
+    (2, 1),
+    ...,
+    (..., 1),
+    (..., slice(0, 5)),
+    None,
+]
+
+
+@pytest.mark.parametrize("has_data", [True, False])
+@pytest.mark.parametrize("index", [*SLICES, (None, 0), torch.tensor([0, 2]), [0, 2]], ids=str)
+def test_a_slice_is_filled_with_a_number_in_a_tensor_as_on_a_cpu(index, has_data):
+    class Assign(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = torch.zeros(4, 5) if has_data else x * 2
+            y[index] = x.sum()
+            return y.sum()
+
+    x = torch.ones(4, 5, requires_grad=not has_data)
+    with ComputationalCostHook() as cch:
+        Assign()(x)
+    assert cch.total_report.items() <= estimate(Assign(), [x]).total_report.items()
+    if has_data:
+        return
+    with ComputationalCostHook() as cch:
+        Assign()(x).backward()
+    report = estimate(Assign(), [x], backward=True)
+    of_run, of_estimate = ([call.native for call in each.calls] for each in (cch.report, report))
+    assert of_estimate == [name for name in of_run if name != "aten::ones_like"]
+    assert report.total_report["flops"] == cch.total_report["flops"]

@@ -564,6 +564,7 @@ LAID_OUT = {
     "group_norm": lambda x, y: functional.group_norm(x, 2),
     "group_norm with weights": lambda x, y: functional.group_norm(x, 2, y[0, :, 0, 0], y[0, :, 0, 0]),
     "pixel_shuffle": lambda x, y: functional.pixel_shuffle(x, 2),
+    "channel_shuffle": lambda x, y: functional.channel_shuffle(x, 2),
     "roll": lambda x, y: x.roll((1, 2), (2, 3)),
     "reflection": lambda x, y: functional.pad(x, (1, 1, 1, 1), mode="reflect"),
     "replication": lambda x, y: functional.pad(x, (1, 1, 1, 1), mode="replicate"),
