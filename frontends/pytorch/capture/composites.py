@@ -651,7 +651,7 @@ def _format(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, spe
     return tensor.item().__format__(spec) if _is_without_data(tensor) and not tensor.dim() else original(tensor, spec)
 
 
-def _assign(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, index: Any, value: Any) -> None:
+def _assign(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, index: Any, value: Any) -> Any:
     # A CPU fills a slice with a number in a tensor. Any other device expands the number, and copies it.
     is_number = mode.is_estimate and _is_without_data(value) and not value.dim() and type(tensor) in PLAIN
     # A function mode calls this function again.

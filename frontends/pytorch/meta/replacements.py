@@ -430,9 +430,8 @@ def ctc_loss(
     """Return the mean loss of targets whose lengths are a tensor; None for any other operand."""
     if reduction != 1 or not log_probs.is_meta or not isinstance(target_lengths, Tensor):
         return None
-    losses: Tensor = torch._VF.ctc_loss(  # type: ignore[attr-defined]
-        log_probs, targets, input_lengths, target_lengths, blank, 0, zero_infinity
-    )
+    lengths = input_lengths, target_lengths
+    losses: Tensor = torch._VF.ctc_loss(log_probs, targets, *lengths, blank, 0, zero_infinity)
     return (losses / target_lengths.clamp_min(1).to(losses.dtype)).mean()
 
 
