@@ -288,7 +288,10 @@ def _like(tensor: Tensor, values: Values) -> Tensor:
     if tensor.layout in SPARSE_LAYOUTS:
         return sparse_on_meta(tensor)
     if tensor.layout is not torch.strided or tensor.is_nested:
-        return tensor.detach().to(META).requires_grad_(tensor.requires_grad)
+        moved = tensor.detach().to(META)
+        if tensor.layout is torch.jagged and is_small_integer(tensor.offsets()):
+            values.give(moved.offsets(), tensor.offsets())
+        return moved.requires_grad_(tensor.requires_grad)
     made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META)
     if is_small_integer(tensor):
         values.give(made, tensor)

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import cache
+from itertools import pairwise
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -225,7 +226,10 @@ def sample_lengths(tensor: torch.Tensor) -> tuple[int, ...] | None:
         if tensor.layout is not torch.jagged:
             return tuple(tensor._nested_tensor_size()[:, -2].tolist())
         lengths = tensor.lengths()
-        return tuple((tensor.offsets().diff() if lengths is None else lengths).tolist())
+        if lengths is not None:
+            return tuple(lengths.tolist())
+        # In an estimate the values of the offsets are known, but not of what is computed from them here.
+        return tuple(end - start for start, end in pairwise(tensor.offsets().tolist()))
 
 
 def is_twice_ragged(value: Any) -> bool:

@@ -187,6 +187,9 @@ _post_accumulate_grad_hooks | copies the hooks of parameters | needed | | any_mo
 _indices | size of a sparse tensor | needed | | capture/tensor_types
 _values | size of a sparse tensor | needed | | capture/tensor_types
 _nested_tensor_size | sizes of samples | needed | | rows/attention
+[a jagged tensor]
+_maybe_min_seqlen | lengths of attended samples | needed | | capture/tensor_types
+_maybe_max_seqlen | lengths of attended samples | needed | | capture/tensor_types
 [UntypedStorage]
 _cdata | address of memory, also without data | needed | | memory/rules
 [Module]

@@ -23,7 +23,7 @@ from torch._ops import OpOverload
 from torch.autograd import forward_ad
 from torch.jit._builtins import _get_builtin_table
 from torch.nn import Module, MultiheadAttention, TransformerEncoderLayer
-from torch.overrides import get_ignored_functions
+from torch.overrides import get_ignored_functions, handle_torch_function, has_torch_function
 from torch.utils._device import _device_constructors
 
 from ..meta.branches import NUMBERS_ARE_ONE
@@ -651,7 +651,12 @@ def _format(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, spe
     return tensor.item().__format__(spec) if _is_without_data(tensor) and not tensor.dim() else original(tensor, spec)
 
 
-def _assign(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, index: Any, value: Any) -> None:
+def _assign(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, index: Any, value: Any) -> Any:
+    operands = tensor, value
+    if any(isinstance(x, Tensor) and type(x) not in PLAIN for x in operands):
+        if torch._C._len_torch_function_stack() or not has_torch_function(operands):
+            return original(tensor, index, value)
+        return handle_torch_function(original, operands, tensor, index, value)  # a class may look for the original
     # A CPU fills a slice with a number in a tensor. Any other device expands the number, and copies it.
     is_number = mode.is_estimate and _is_without_data(value) and not value.dim() and type(tensor) in PLAIN
     # A function mode calls this function again.

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Set
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial, wraps
+from importlib import import_module
 from inspect import signature
 from threading import Thread
 from traceback import walk_tb
@@ -761,6 +762,8 @@ _FUNCTION = torch._C._nn.scaled_dot_product_attention
 
 _OPERATOR = torch.ops.aten.scaled_dot_product_attention.default
 
+_JAGGED = "attention of jagged tensors"
+
 
 def patch_attention(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
     """Record attention of jagged tensors as one call; the function that computes it runs as it is.
@@ -777,9 +780,32 @@ def patch_attention(stack: ExitStack, active_mode: Callable[[], CaptureMode | No
         mode = active_mode() if func is _FUNCTION else None
         if mode is None or mode.paused.is_set or mode.is_over:
             return run()
+        run = partial(_attend, mode, run, *args, **kwargs or {})
         return mode.run_as_one_call(_OPERATOR, args, kwargs or {}, run)
 
     replace(stack, kind, "__torch_function__", classmethod(__torch_function__))
+
+
+def _attend(
+    mode: CaptureMode, run: Callable[[], Any], query: Any, key: Any, value: Any, *rest: Any, **settings: Any
+) -> Any:
+    jagged = [x for x in (query, key, value) if type(x) is NestedTensor and x.is_meta]
+    if not jagged:
+        return run()
+    if not all(mode.is_known(x.offsets()) for x in jagged):
+        raise RuntimeError(f"{_JAGGED} depends on the lengths of the samples, which a meta tensor has not")
+    samples = [x.transpose(1, 2) for x in jagged if x.dim() == 4]
+    if len(samples) < 3 or not all(x.is_contiguous() for x in samples):
+        import_module("torch.utils.flop_counter")  # which PyTorch reads without importing it
+        return run()
+    # A CPU makes nested tensors of another layout, which the meta device lacks.
+    if torch.is_grad_enabled() and any(x.requires_grad for x in samples):
+        raise RuntimeError(f"{_JAGGED} has no backward pass on meta tensors")
+    first = samples[0].values()
+    made = first.new_empty((*first.shape[:2], value.shape[-1]))
+    lengths = {"min_seqlen": query._maybe_min_seqlen, "max_seqlen": query._maybe_max_seqlen}
+    view: Any = import_module(NestedTensor.__module__).nested_view_from_values_offsets_lengths
+    return view(made, query.offsets(), None, **lengths).transpose(1, 2)
 
 
 # The session of one thread, shared by its captures

@@ -8,7 +8,7 @@ without a kernel on the meta device.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
 from typing import Any, TypeAlias
 
@@ -245,6 +245,13 @@ def _lstm(products: Tensor, states: States, weights: Sequence[Tensor]) -> States
     return leaves * kept.tanh(), kept
 
 
+def _projected(
+    cell: Callable[..., States], projection: Tensor, products: Tensor, states: States, weights: Sequence[Tensor]
+) -> States:
+    state, kept = cell(products, states, weights)
+    return torch.matmul(state, projection.t()), kept
+
+
 def _packed(
     cell: Callable[..., States], x: Tensor, sizes: Sequence[int], first: States, weights: Sequence[Tensor]
 ) -> tuple[Tensor, States]:
@@ -288,9 +295,10 @@ def _on_packed(
     bidirectional: bool,
 ) -> tuple[Tensor, ...] | None:
     n_directions, n_weights = 1 + bidirectional, 4 if has_biases else 2
-    is_whole = len(params) == num_layers * n_directions * n_weights and data.dim() == 2 and data.numel() > 0
+    n_given, rest = divmod(len(params), num_layers * n_directions)  # a projection is one more weight
+    is_whole = not rest and n_given in (n_weights, n_weights + 1) and data.dim() == 2 and data.numel() > 0
     if not is_whole or batch_sizes.is_meta or any(not x.is_meta or x.dtype != data.dtype for x in (data, *hx, *params)):
-        return None  # a projection has one more weight
+        return None
     if any(state.dim() != 3 for state in hx) or torch._C._is_any_autocast_enabled():
         return None
     with without_capture():
@@ -300,8 +308,10 @@ def _on_packed(
         outputs = []
         for direction in range(n_directions):
             at = i * n_directions + direction
-            weights = params[at * n_weights : (at + 1) * n_weights]
-            output, ends = (_packed_back if direction else _packed)(cell, x, sizes, states[at], weights)
+            given = params[at * n_given : (at + 1) * n_given]
+            weights, projection = given[:n_weights], given[n_weights:]
+            step = partial(_projected, cell, *projection) if projection else cell
+            output, ends = (_packed_back if direction else _packed)(step, x, sizes, states[at], weights)
             outputs.append(output)
             last.append(ends)
         x = outputs[0] if n_directions == 1 else torch.cat(outputs, -1)
@@ -418,9 +428,8 @@ def ctc_loss(
     """Return the mean loss of targets whose lengths are a tensor; None for any other operand."""
     if reduction != 1 or not log_probs.is_meta or not isinstance(target_lengths, Tensor):
         return None
-    losses: Tensor = torch._VF.ctc_loss(  # type: ignore[attr-defined]
-        log_probs, targets, input_lengths, target_lengths, blank, 0, zero_infinity
-    )
+    lengths = input_lengths, target_lengths
+    losses: Tensor = torch._VF.ctc_loss(log_probs, targets, *lengths, blank, 0, zero_infinity)
     return (losses / target_lengths.clamp_min(1).to(losses.dtype)).mean()
 
 

@@ -112,3 +112,28 @@ def test_a_slice_is_filled_with_a_number_in_a_tensor_as_on_a_cpu(index, has_data
     of_run, of_estimate = ([call.native for call in each.calls] for each in (cch.report, report))
     assert of_estimate == [name for name in of_run if name != "aten::ones_like"]
     assert report.total_report["flops"] == cch.total_report["flops"]
+
+
+ASSIGN = torch.Tensor.__setitem__
+
+
+class Watched(torch.Tensor):
+    """A tensor whose class looks for a function that it took before a capture."""
+
+    seen = 0
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.seen += func is ASSIGN
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+@pytest.mark.parametrize("record_api_calls", [True, False])
+def test_a_class_of_tensors_sees_the_function_that_assigns(record_api_calls):
+    before, x = Watched.seen, torch.ones(3).as_subclass(Watched)
+    with ComputationalCostHook(record_api_calls=record_api_calls) as cch:
+        x[1] = torch.tensor(2.0)
+    assert Watched.seen == before + 1
+    assert torch.Tensor.__setitem__ is ASSIGN
+    assert x.tolist() == [1, 2, 1]
+    assert "aten::select" in cch.report.by("native")

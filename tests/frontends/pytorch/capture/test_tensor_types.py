@@ -13,6 +13,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._pytree import tree_map
 
+from costcore.errors import CostError
 from tests.frontends.pytorch.runs import GRAD_MODES, estimated, listed, macs, record, types
 from tests.frontends.pytorch.unchanged import unchanged
 from tests.registered import price
@@ -115,6 +116,52 @@ def test_p27_attention_of_nested_tensors_attends_within_samples(layout, has_grad
     assert types(recorder) == ["scaled_dot_product_attention"]
     # 6 x 5 + 4 x 3 pairs in each of 2 heads, 4 products each for the score and for the value
     assert macs(recorder.calls) == 2 * (6 * 5 + 4 * 3) * (4 + 4)
+
+
+class Jagged(nn.Module):
+    """Attention of two sequences, of their offsets, or of a jagged tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x, y=None):
+        if y is None:
+            jagged = x
+        elif y.is_floating_point():
+            jagged = torch.nested.as_nested_tensor([self.layer(x), self.layer(y)], layout=torch.jagged)
+        else:
+            jagged = torch.nested.nested_tensor_from_jagged(self.layer(x), y)
+        heads = jagged.unflatten(-1, [2, 4]).transpose(1, 2)
+        attended = nn.functional.scaled_dot_product_attention(heads, heads, heads)
+        return attended.transpose(1, 2).flatten(-2).relu().values()
+
+
+JAGGED = {
+    "sequences": lambda: (torch.ones(3, 8), torch.ones(5, 8)),
+    "offsets": lambda: (torch.ones(8, 8), torch.tensor([0, 3, 8])),
+    "input": lambda: (torch.nested.nested_tensor([torch.ones(n, 8) for n in (3, 5)], layout=torch.jagged),),
+}
+
+
+@PROTOTYPES
+@pytest.mark.parametrize("name", JAGGED)
+def test_p27_attention_of_jagged_tensors_without_data(name):
+    model, inputs = Jagged(), JAGGED[name]()
+    with torch.no_grad():
+        _, recorder = (record(lambda: model(*inputs)) for _ in range(2))  # at first PyTorch fills its caches
+    found = estimated(model, inputs)
+    assert listed(found) == listed(recorder)
+    assert found.assumptions == []
+    assert [macs([call]) for call in found.calls if call.type.startswith("scaled")] == [2 * (3 * 3 + 5 * 5) * (4 + 4)]
+
+
+@PROTOTYPES
+def test_p27_attention_of_jagged_tensors_says_what_needs_data():
+    with pytest.raises(CostError, match=r"no backward pass on meta tensors.*count a real run inside"):
+        estimated(Jagged(), JAGGED["sequences"](), backward=True)
+    with pytest.raises(CostError, match=r"depends on the lengths of the samples.*count a real run inside"):
+        estimated(Jagged(), [(8, 8), ((3,), torch.int64)])
 
 
 @PROTOTYPES
