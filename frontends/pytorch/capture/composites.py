@@ -23,7 +23,7 @@ from torch._ops import OpOverload
 from torch.autograd import forward_ad
 from torch.jit._builtins import _get_builtin_table
 from torch.nn import Module, MultiheadAttention, TransformerEncoderLayer
-from torch.overrides import get_ignored_functions, handle_torch_function, has_torch_function
+from torch.overrides import get_ignored_functions
 from torch.utils._device import _device_constructors
 
 from ..meta.branches import NUMBERS_ARE_ONE
@@ -561,7 +561,7 @@ ActiveMode = Callable[[], "CaptureMode | None"]
 """Returns the mode of the running thread."""
 
 FUNCTIONS: tuple[tuple[Any, str], ...] = (
-    *((Tensor, name) for name in ("tolist", "numpy", "__format__", "new_tensor", "__setitem__")),
+    *((Tensor, name) for name in ("tolist", "numpy", "__format__", "new_tensor")),
     *((torch, name) for name in ("tensor", "as_tensor", "asarray", "from_numpy")),
 )
 """The functions to replace, and their owners."""
@@ -590,7 +590,6 @@ def _patched_values(active_mode: ActiveMode) -> dict[str, Callable[..., Any]]:
         "numpy": _numpy,
         "__format__": _format,
         "new_tensor": _make_like,
-        "__setitem__": _assign,
         "tensor": _make,
         "as_tensor": _make,
         "asarray": _make,
@@ -649,42 +648,6 @@ def _numpy(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, *, f
 
 def _format(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, spec: str) -> Any:
     return tensor.item().__format__(spec) if _is_without_data(tensor) and not tensor.dim() else original(tensor, spec)
-
-
-def _assign(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, index: Any, value: Any) -> Any:
-    operands = tensor, value
-    if any(isinstance(x, Tensor) and type(x) not in PLAIN for x in operands):
-        if torch._C._len_torch_function_stack() or not has_torch_function(operands):
-            return original(tensor, index, value)
-        return handle_torch_function(original, operands, tensor, index, value)  # a class may look for the original
-    # A CPU fills a slice with a number in a tensor. Any other device expands the number, and copies it.
-    is_number = mode.is_estimate and _is_without_data(value) and not value.dim() and type(tensor) in PLAIN
-    # A function mode calls this function again.
-    if not is_number or torch._C._len_torch_function_stack() or _functorch_level() is not None:
-        return original(tensor, index, value)
-    parts = index if type(index) is tuple else (index,)
-    if not all(part is None or part is ... or _is_written(part) for part in parts):
-        return original(tensor, index, value)
-    part = tensor if _is_whole(tensor, parts) else tensor[parts]
-    if part.dim():
-        part.fill_(value)
-    else:
-        part.copy_(value)
-    return None
-
-
-def _is_written(part: Any) -> bool:
-    numbers = (part.start, part.stop, part.step) if type(part) is slice else (part,)
-    return all(type(number) is int or (number is None and type(part) is slice) for number in numbers)
-
-
-def _is_whole(tensor: Tensor, parts: Sequence[Any]) -> bool:
-    sizes = iter(tensor.shape[1 - len(parts) :] if parts[:1] == (...,) else tensor.shape)
-    return all(part is ... or (type(part) is slice and _is_axis(part, next(sizes, 0))) for part in parts)
-
-
-def _is_axis(part: slice, size: int) -> bool:
-    return part.indices(size) == (0, size, 1)
 
 
 def _make(mode: CaptureMode, original: Callable[..., Any], data: Any, *args: Any, **kwargs: Any) -> Any:

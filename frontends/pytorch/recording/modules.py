@@ -766,7 +766,7 @@ class ApiCallTracker(TorchFunctionMode):
                 with self._active():
                     return twin(*args, **(kwargs or {}))
             self._given = _given(func, alternatives, args, kwargs or {})
-        if self.index is not None and getattr(func, "__wrapped__", func) in _INDEXING:
+        if self.index is not None and func in _INDEXING:
             args = (args[0], self.index(args[0], args[1]), *args[2:])
         before, self._function = self._function, func
         try:
