@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cache, partial, wraps
-from importlib import import_module
 from numbers import Number
 from operator import is_
 from typing import Any, NamedTuple
@@ -625,7 +624,8 @@ ZEROS = "an array of the values of a tensor without data was taken as zeros"
 @cache
 def _unknown_array() -> Any:
     # A module may compute in NumPy or read indices from this array, but not make a tensor of it: it has only zeros.
-    numpy = import_module("numpy")
+    import numpy
+
     return type("UnknownArray", (numpy.ndarray,), {})
 
 

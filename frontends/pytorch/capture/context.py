@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Set
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial, wraps
-from importlib import import_module
 from inspect import signature
 from threading import Thread
 from traceback import walk_tb
@@ -796,7 +795,8 @@ def _attend(
         raise RuntimeError(f"{_JAGGED} depends on the lengths of the samples, which a meta tensor has not")
     samples = [x.transpose(1, 2) for x in jagged if x.dim() == 4]
     if len(samples) < 3 or not all(x.is_contiguous() for x in samples):
-        import_module("torch.utils.flop_counter")  # which PyTorch reads without importing it
+        from torch.utils import flop_counter  # noqa: F401 - PyTorch reads it without importing it
+
         return run()
     # A CPU makes nested tensors of another layout, which the meta device lacks.
     if torch.is_grad_enabled() and any(x.requires_grad for x in samples):
@@ -804,7 +804,7 @@ def _attend(
     first = samples[0].values()
     made = first.new_empty((*first.shape[:2], value.shape[-1]))
     lengths = {"min_seqlen": query._maybe_min_seqlen, "max_seqlen": query._maybe_max_seqlen}
-    view: Any = import_module(NestedTensor.__module__).nested_view_from_values_offsets_lengths
+    view: Any = sys.modules[NestedTensor.__module__].nested_view_from_values_offsets_lengths
     return view(made, query.offsets(), None, **lengths).transpose(1, 2)
 
 
