@@ -242,7 +242,11 @@ class CaptureMode(TorchDispatchMode):
         return self._choose_run(plan, args, kwargs)(plan, args, kwargs)
 
     def _choose_run(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Callable[[OperatorPlan, Any, Any], Any]:
-        if not plan.is_recorded or self.paused.is_set:
+        if self.paused.is_set:
+            return self._run_unrecorded
+        if plan.is_fill and self._may_get_gradients(plan, args, kwargs):
+            return self._run_on_meta
+        if not plan.is_recorded:
             return self._run_unrecorded
         if (
             self.is_estimate
@@ -257,6 +261,12 @@ class CaptureMode(TorchDispatchMode):
         if plan.assumed_result is not None and self._is_without_data(args):
             return self._run_assumed
         return self._choose_whole(plan)
+
+    def _may_get_gradients(self, plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
+        # The model may write results into the tensor, and autograd wants gradients on the device of a tensor. Kernels
+        # inside of composite operators may write to its memory.
+        is_of_model = self.is_estimate and torch.is_grad_enabled() and not self.recording.inside.is_set
+        return is_of_model and _is_real_on_cpu(plan, args, kwargs)
 
     def _lacks_data(self, plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
         # An estimate does not know the random numbers of a run, nor data that unknown values have overwritten.
@@ -292,6 +302,10 @@ class CaptureMode(TorchDispatchMode):
         if plan.is_random:
             return self._choose_whole(plan)(plan, args, kwargs)
         return self._choose_run(plan, args, kwargs)(plan, args, kwargs)
+
+    def _run_on_meta(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+        run = self._choose_whole(plan) if plan.is_recorded else self._run_unrecorded
+        return run(plan, args, {**kwargs, "device": META})
 
     def _choose_whole(self, plan: OperatorPlan) -> Callable[[OperatorPlan, Any, Any], Any]:
         if plan.is_control_flow:
@@ -657,6 +671,17 @@ _CPU_REPLACEMENTS: Mapping[str, Callable[..., Any]] = {
     **replacements.CPU_REPLACEMENTS,
 }
 """Functions by the name of the operator; they may return None."""
+
+
+def _is_real_on_cpu(plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
+    like = args[0] if args and isinstance(args[0], Tensor) else None
+    device, dtype = kwargs.get("device"), kwargs.get("dtype")
+    if (like is not None and like.is_meta) or (device is not None and device.type != "cpu"):
+        return False
+    if dtype is None:
+        value = args[1] if plan.native == "aten::full" and len(args) > 1 else 0.0
+        dtype = like.dtype if like is not None else torch.get_default_dtype() if type(value) is float else torch.int64
+    return bool(dtype.is_floating_point)
 
 
 def run_cpu_replacement(mode: CaptureMode, native: str, args: Any, kwargs: Any) -> Any:

@@ -51,6 +51,7 @@ class OperatorPlan:
         is_plain: whether its calls are recorded, and none of ``assumed_result``, ``decompose``, ``is_control_flow``,
             ``has_packed_weight`` and ``is_random`` applies.
         is_random: whether it draws random numbers.
+        is_fill: whether it makes a tensor of one number, or an empty one.
         is_alias: whether it returns its input as another tensor object.
         is_clone: whether it is ``aten::clone``, by which autograd copies a saved tensor before an in-place operator.
         is_control_flow: whether its arguments are functions, which are run and recorded in its place.
@@ -75,6 +76,7 @@ class OperatorPlan:
     is_alias: bool
     is_clone: bool
     is_control_flow: bool
+    is_fill: bool
     is_plain: bool
     is_random: bool
     is_recorded: bool
@@ -98,6 +100,7 @@ class OperatorPlan:
         "is_alias",
         "is_clone",
         "is_control_flow",
+        "is_fill",
         "is_plain",
         "is_random",
         "is_recorded",
@@ -147,7 +150,8 @@ class OperatorPlan:
             self.row = FLEX_ROW
             self.arguments = tuple((name, None) for name in FLEX_ARGUMENTS)
         is_special = self.assumed_result or self.decompose or self.is_control_flow or self.has_packed_weight
-        is_special = is_special or self.is_random
+        self.is_fill = self.native in FILLS and self.overload != "out"
+        is_special = is_special or self.is_random or self.is_fill
         self.is_plain = self.is_recorded and not is_special
 
     def _read_schema(self, func: OpOverload, row_names: Collection[str]) -> None:
@@ -618,6 +622,13 @@ may be needed, and computes the vectors as well, by another algorithm with other
 
 KERNELS_OF_CPU = frozenset((*WITHOUT_GRADIENT, "mish_backward", "native_channel_shuffle"))
 """The members of :data:`COMPOSITES` that allocate inner results on the meta device, but not on a CPU."""
+
+FILLS = frozenset(
+    f"aten::{prefix}{name}{suffix}"
+    for name in ("zeros", "ones", "full", "empty")
+    for prefix, suffix in (("", ""), ("", "_like"), ("new_", ""))
+)
+"""The operators that make a tensor of one number, or an empty one."""
 
 ON_ONE_DEVICE = ("stft", "stft.center", "istft", "binary_cross_entropy_with_logits")
 """Operators that fail, or whose gradients do, if only some operands are on the meta device.

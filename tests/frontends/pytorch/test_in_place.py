@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from costcore import Cost, Report, estimate
+from costcore import ComputationalCostHook, Cost, Report, estimate
 
 
 class InPlace(nn.Module):
@@ -73,3 +73,40 @@ def test_a_convention_counts_what_it_counts_of_a_file_that_does_not_tell_the_for
     earlier = Report.from_json(json.dumps(data))
     assert "aten::add_" not in earlier.by("native")
     assert earlier.under(convention).total == report.under(convention).total
+
+
+def steps(x):
+    outputs = torch.zeros(3, *x.shape)
+    for i in range(3):
+        outputs[i] = x * i
+    return outputs[1:].reshape(-1, 4).log_softmax(-1)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        steps,
+        lambda x: torch.empty(2, 4).copy_(x) * 2,
+        lambda x: torch.ones(2, 4).mul_(x) * 2,
+        lambda x: torch.full_like(torch.zeros(2, 4), 0.5).add_(x) * 2,
+    ],
+)
+def test_results_written_into_new_tensors_have_gradients(write):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.line = nn.Linear(8, 4)
+
+        def forward(self, x):
+            return write(self.line(x))
+
+    report = estimate(Net(), (2, 8), loss=torch.sum)
+    model, x = Net(), torch.randn(2, 8)
+    with ComputationalCostHook() as hook:
+        model(x).sum().backward()
+    counted = [
+        {phase: (costs["flops"], costs["mrw"]) for phase, costs in each.by("phase").items()}
+        for each in (report, hook.report)
+    ]
+    assert counted[0] == counted[1]
+    assert report.status == "complete"
