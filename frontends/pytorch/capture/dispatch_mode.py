@@ -711,7 +711,9 @@ def _approximation(native: str, args: Any, has_replacement: bool) -> str:
         return PACKED
     if native != replacements.LSTM_NAME or not torch.is_grad_enabled():
         return ""
-    return replacements.RESERVE if has_replacement else replacements.STEPS
+    if not has_replacement:
+        return replacements.STEPS
+    return replacements.RESERVE if replacements.fuses(*args) else replacements.PEAK
 
 
 # Python functions of several operators, recorded as one on request

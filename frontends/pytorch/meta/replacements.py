@@ -30,9 +30,21 @@ RESERVE = "memory: the workspace that LSTM layers keep for their backward pass i
 
 STEPS = "memory: training an LSTM layer that oneDNN does not run uses other operators on the meta device than on a CPU"
 
+PEAK = "memory: the peak of training LSTM layers that oneDNN does not run is approximate"
+
 _LSTM_MODE = 2  # the mode of ``mkldnn_rnn_layer`` for LSTM
 
 _PAGE = 4096
+
+
+def fuses(input: Tensor, hx: Any, params: Any, has_biases: bool, num_layers: int, *settings: Any) -> bool:
+    """Return whether oneDNN computes an LSTM on a CPU, for operands without data."""
+    if not isinstance(hx, (list, tuple)) or len(hx) != 2 or not input.numel() or input.dim() != 3:
+        return False
+    if any(not x.is_meta for x in (input, *hx, *params)) or not _has_kernel((input, *hx, *params)):
+        return False
+    n_expected = num_layers * (1 + bool(settings[2])) * (4 if has_biases else 2)  # a projection has one more weight
+    return len(params) == n_expected and torch.backends.mkldnn.enabled
 
 
 def fused_lstm(
@@ -47,13 +59,9 @@ def fused_lstm(
     batch_first: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Return output and states; None if a CPU would decompose the operator too, or operands have data."""
-    if not isinstance(hx, (list, tuple)) or len(hx) != 2 or not input.numel() or input.dim() != 3:
-        return None
-    if any(not x.is_meta for x in (input, *hx, *params)) or not _has_kernel((input, *hx, *params)):
+    if not fuses(input, hx, params, has_biases, num_layers, dropout, train, bidirectional):
         return None
     n_directions, n_weights = 2 if bidirectional else 1, 4 if has_biases else 2
-    if len(params) != num_layers * n_directions * n_weights or not torch.backends.mkldnn.enabled:
-        return None  # a projection has one more weight
     x = (input.transpose(0, 1) if batch_first else input).contiguous()  # stays in memory to the end
     y = x
     h0, c0 = (state.contiguous() for state in hx)
@@ -310,7 +318,7 @@ def _on_packed(
             at = i * n_directions + direction
             given = params[at * n_given : (at + 1) * n_given]
             weights, projection = given[:n_weights], given[n_weights:]
-            step = partial(_projected, cell, *projection) if projection else cell
+            step = partial(_projected, cell, projection[0]) if projection else cell
             output, ends = (_packed_back if direction else _packed)(step, x, sizes, states[at], weights)
             outputs.append(output)
             last.append(ends)
@@ -320,10 +328,57 @@ def _on_packed(
     return x, *[torch.stack(each, 0) for each in zip(*last, strict=True)]
 
 
+def _padded_lstm(
+    input: Tensor,
+    hx: States,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool = False,
+) -> tuple[Tensor, ...] | None:
+    # An LSTM that oneDNN does not compute: all sequences are of one length.
+    if not isinstance(hx, (list, tuple)) or len(hx) != 2 or input.dim() != 3 or not input.numel():
+        return None
+    n_directions, n_weights = 1 + bidirectional, 4 if has_biases else 2
+    n_given, rest = divmod(len(params), num_layers * n_directions)
+    if rest or n_given not in (n_weights, n_weights + 1) or torch._C._is_any_autocast_enabled():
+        return None
+    if any(not x.is_meta or x.dtype != input.dtype for x in (input, *hx, *params)) or any(x.dim() != 3 for x in hx):
+        return None
+    sizes = input.shape[2], hx[0].shape[2], *(x.shape[0] for x in hx)
+    if sizes != (params[0].shape[1], params[1].shape[1], *[num_layers * n_directions] * 2):
+        return None  # PyTorch reports the error
+    first, last = [*zip(*(state.unbind(0) for state in hx), strict=True)], []
+    x = input.transpose(0, 1) if batch_first else input
+    for i in range(num_layers):
+        outputs, alive = [], []
+        for direction in range(n_directions):
+            at = i * n_directions + direction
+            given = params[at * n_given : (at + 1) * n_given]
+            weights, projection = given[:n_weights], given[n_weights:]
+            cell = partial(_projected, _lstm, projection[0]) if projection else _lstm
+            states: States = first[at]
+            steps, made = linear(x, *weights[::2]).unbind(0), []
+            for step in steps[::-1] if direction else steps:
+                states = cell(step, states, weights)
+                made.append(states[0])
+            alive.append(made)
+            outputs.append(torch.stack(made[::-1] if direction else made, 0))
+            last.append(states)
+        x = outputs[0] if n_directions == 1 else torch.cat(outputs, -1)
+        if dropout and train and i < num_layers - 1:
+            x = torch.dropout(x, dropout, train)
+    return x.transpose(0, 1) if batch_first else x, *[torch.stack(each, 0) for each in zip(*last, strict=True)]
+
+
 def lstm(input: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, ...] | None:
     """Return output and states of an LSTM, also on a packed sequence; None if PyTorch has to run the operator."""
     if not args or not isinstance(args[0], Tensor):
-        return fused_lstm(input, *args, **kwargs)
+        fused = fused_lstm(input, *args, **kwargs)
+        return _padded_lstm(input, *args, **kwargs) if fused is None else fused
     sizes, hx, *rest = args
     if kwargs or sizes.is_meta or input.dim() != 2 or not isinstance(hx, (list, tuple)):
         return None

@@ -111,3 +111,20 @@ def test_layers_that_run_otherwise_on_a_cpu_are_said_to_be_approximate():
         assert estimate(net, shape, memory=True).memory.is_exact
         trained = estimate(net, shape, memory=True, backward=True).memory
         assert not trained.is_exact and "oneDNN" in " ".join(trained.notes)
+
+
+class First(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x)[0]
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
+@pytest.mark.parametrize("settings", [{}, {"bidirectional": True, "num_layers": 2}, {"batch_first": True}])
+def test_lstm_layers_that_onednn_does_not_compute(settings):
+    x = torch.ones(4, 2, 3)
+    agree(First(nn.LSTM(3, 5, **settings).double()), x.double())
+    agree(First(nn.LSTM(3, 5, proj_size=2, **settings)), x)

@@ -80,6 +80,32 @@ def test_gradients_are_those_of_a_cpu(kind, settings, lengths):
     assert [phases["backward"][name] for name in costs] == [backward.total_report[name] for name in costs]
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"proj_size": 2},
+        {"proj_size": 2, "bidirectional": True, "num_layers": 2, "bias": False},
+        {"batch_first": True, "num_layers": 2, "dropout": 0.5},
+    ],
+)
+def test_padded_layers_are_trained_as_on_a_cpu(settings, dtype):
+    if dtype is torch.float32 and "proj_size" not in settings:
+        pytest.skip("one operator of oneDNN for each layer")
+    model = nn.Sequential(nn.Linear(3, 3), nn.LSTM(3, 6, **settings)).to(dtype)
+    x = torch.ones(4, 5, 3, dtype=dtype)
+    phases = estimate(model, x, backward=True).by("phase")
+    with ComputationalCostHook() as forward:
+        output, last = model(x)
+    gradients = [torch.ones_like(each) for each in (output, *last)]
+    with ComputationalCostHook() as backward:
+        torch.autograd.backward([output, *last], gradients)
+    for phase, cch in (("forward", forward), ("backward", backward)):
+        for name in ("flops", "macs", "mread", "mwrite", "n_layers"):
+            assert phases[phase][name] == cch.total_report[name]
+
+
 def test_sequences_without_data_are_as_long_as_they_may_be():
     recorder = estimated(Packed(), [(3, 5, 3), ((3,), torch.int64)])
     assert macs(recorder.calls) == 3 * 5 * 4 * 6 * (3 + 6)
