@@ -91,15 +91,19 @@ def _deep_copy(link: Any, memo: dict[int, Any]) -> Any:
 # Functions and methods
 
 
-def _links_in(function: Any) -> Iterator[tuple[str, Any]]:
+def _links_in(function: Any, seen: set[int] | None = None) -> Iterator[tuple[str, Any]]:
     """Yield the links that a function refers to, each with the name of its variable."""
+    seen = set() if seen is None else seen
     for name, value in _parts(function):
+        if id(value) in seen:  # such as a function that calls itself
+            continue
+        seen.add(id(value))
         if isinstance(value, chainer.Link):
             yield name, value
         elif isinstance(value, chainer.Optimizer):
             yield name, value.target
         else:
-            yield from ((inner or name, link) for inner, link in _links_in(value))
+            yield from ((inner or name, link) for inner, link in _links_in(value, seen))
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
@@ -113,10 +117,18 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
                 yield name, cell.cell_contents
         yield from _globals_in(value).items()
         yield from _numbered(value.__defaults__ or ())
-    elif isinstance(value, dict):
+        yield from (value.__kwdefaults__ or {}).items()
+    elif isinstance(value, dict) and len(value) <= _MOST_ITEMS:
         yield from ((str(key), part) for key, part in value.items())
-    elif type(value) in (list, tuple):
+    elif type(value) in (list, tuple) and len(value) <= _MOST_ITEMS:
         yield from _numbered(value)
+
+
+_MOST_ITEMS = 1000
+"""The maximum number of items of a list or dict that is searched for links."""
+
+_SEARCHED = (chainer.Link, chainer.Optimizer, FunctionType, partial, dict, list, tuple)
+"""The types of global variables that are searched."""
 
 
 def _numbered(values: Any) -> Iterator[tuple[str, Any]]:
@@ -125,8 +137,10 @@ def _numbered(values: Any) -> Iterator[tuple[str, Any]]:
 
 def _globals_in(function: FunctionType) -> dict[str, Any]:
     names = function.__globals__
+    if "site-packages" in str(names.get("__file__")):
+        return {}
     found = {name: names[name] for name in _names_in(function.__code__) if name in names}
-    return {name: value for name, value in found.items() if isinstance(value, (chainer.Link, chainer.Optimizer))}
+    return {name: value for name, value in found.items() if isinstance(value, _SEARCHED)}
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
@@ -138,6 +152,8 @@ def _names_in(code: CodeType) -> Iterator[str]:
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:
     """Copy a function, with the links and optimizers that it refers to; return it unchanged if there are none."""
+    if id(value) in memo:
+        return memo[id(value)]
     if isinstance(value, (chainer.Link, chainer.Optimizer)):
         return _deep_copy(value, memo)
     if next(_links_in(value), None) is None:
@@ -151,13 +167,15 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
         return {key: _copied(part, memo) for key, part in value.items()}
     if not isinstance(value, FunctionType):
         return type(value)(_copied(part, memo) for part in value)
-    names = {**value.__globals__, **{name: _copied(part, memo) for name, part in _globals_in(value).items()}}
-    cells = tuple(CellType() for _ in value.__closure__ or ())
+    names, cells = dict(value.__globals__), tuple(CellType() for _ in value.__closure__ or ())
+    made = memo[id(value)] = FunctionType(value.__code__, names, value.__name__, None, cells)
+    names |= {name: _copied(part, memo) for name, part in _globals_in(value).items()}
     for old, new in zip(value.__closure__ or (), cells, strict=True):
         with suppress(ValueError):
             new.cell_contents = _copied(old.cell_contents, memo)
-    defaults = tuple(_copied(part, memo) for part in value.__defaults__ or ())
-    return FunctionType(value.__code__, names, value.__name__, defaults, cells)
+    made.__defaults__ = value.__defaults__ and tuple(_copied(part, memo) for part in value.__defaults__)
+    made.__kwdefaults__ = {name: _copied(part, memo) for name, part in (value.__kwdefaults__ or {}).items()}
+    return made
 
 
 def _root(function: Callable[..., Any]) -> Any:

@@ -271,11 +271,13 @@ class Walker:
 
 
 def _implementation(equation: Any) -> Any:
-    # A library may define primitives by functions of JAX, which it also lowers them by. None if JAX cannot trace it.
+    # A library may implement its primitives by functions of JAX. None if JAX cannot trace the implementation.
     primitive = equation.primitive
     run = primitive.impl
     if not isinstance(run, FunctionType) or run.__module__.partition(".")[0] in ("jax", "jaxlib"):
         return None
+    if not all(hasattr(atom.aval, "shape") for atom in equation.invars):
+        return None  # tokens order effects
     abstract = [jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in equation.invars]
     try:
         closed = jax.make_jaxpr(lambda *operands: run(*operands, **equation.params))(*abstract)

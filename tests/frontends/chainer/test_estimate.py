@@ -180,6 +180,24 @@ def training_step():
     return step, [A, numpy.zeros(4, "int32")]
 
 
+def of_another(x, *, scale=1):
+    return functions.relu(called(x)) * scale
+
+
+def called(x):
+    return NET(x)
+
+
+def repeated():
+    model = Pair()
+
+    def run(x, times=2):
+        y = model(x)
+        return y + run(x, times - 1) if times > 1 else y
+
+    return run, A
+
+
 @pytest.mark.parametrize(
     ("make", "macs"),
     [
@@ -190,6 +208,8 @@ def training_step():
         # forward, the gradients of both weights, and of the input of the second layer
         (training_step, {"model.predictor.first": 2 * FIRST, "model.predictor.second": 3 * SECOND}),
         (lambda: (functions.relu, A), {}),
+        (lambda: (of_another, A), {"NET.first": FIRST, "NET.second": SECOND}),
+        (repeated, {"model.first": 2 * FIRST, "model.second": 2 * SECOND}),
     ],
 )
 def test_methods_and_functions_are_models(make, macs):
