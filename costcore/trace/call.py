@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from inspect import currentframe
 from itertools import dropwhile, takewhile
 from operator import attrgetter
@@ -416,6 +416,19 @@ _PREFIXES = (
 def operator_name(word: str) -> str:
     """Return the name of a function of :mod:`operator`, in which keywords end in an underscore."""
     return f"{word}_" if word in ("and", "or", "not") else word
+
+
+@lru_cache(maxsize=4096)
+def global_names(code: CodeType) -> tuple[str, ...]:
+    """Return the names of global variables that code reads, each once; ``co_names`` has those of attributes too."""
+    names = dict.fromkeys(each.argval for each in dis.get_instructions(code) if each.opname in _LOADS)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= dict.fromkeys(global_names(constant))
+    return tuple(names)
+
+
+_LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 
 
 def symbol_at(code: CodeType, offset: int) -> str:

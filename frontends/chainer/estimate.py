@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from types import CellType, CodeType, FunctionType, MethodType
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 import chainer
@@ -15,7 +15,7 @@ import numpy
 
 from costcore.errors import CostError
 from costcore.ir import Tensor
-from costcore.trace.call import Module, qualified_bases
+from costcore.trace.call import Module, global_names, qualified_bases
 from costcore.trace.run import Recorder
 from costcore.trace.trace import Value
 
@@ -139,15 +139,8 @@ def _globals_in(function: FunctionType) -> dict[str, Any]:
     names = function.__globals__
     if "site-packages" in str(names.get("__file__")):
         return {}
-    found = {name: names[name] for name in _names_in(function.__code__) if name in names}
+    found = {name: names[name] for name in global_names(function.__code__) if name in names}
     return {name: value for name, value in found.items() if isinstance(value, _SEARCHED)}
-
-
-def _names_in(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names_in(constant)
 
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:

@@ -22,16 +22,14 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 
 from costcore.errors import CostError
+from costcore.trace.call import global_names
 
 from .capture.dispatch_mode import THREAD
-from .meta.model_copy import MAX_PARTS, global_names
+from .meta.model_copy import MAX_PARTS, MOST_ITEMS
 from .tensors import META, join
 
 MAX_DEPTH = 8
 """The maximum number of references from a callable to a module that it reaches."""
-
-_MOST_ITEMS = 1000
-"""The maximum number of items of a list or dict that is searched for modules."""
 
 _LIBRARIES = ("torch", "builtins", "numpy", "collections", "functools", "logging", "threading")
 
@@ -230,9 +228,9 @@ def _reachable(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=False)
         yield from (value.__kwdefaults__ or {}).items()
     elif isinstance(value, Mapping):
-        yield from [*value.items()] if len(value) <= _MOST_ITEMS else ()
+        yield from [*value.items()] if len(value) <= MOST_ITEMS else ()
     elif isinstance(value, (list, tuple)):
-        yield from enumerate(value) if len(value) <= _MOST_ITEMS else ()
+        yield from enumerate(value) if len(value) <= MOST_ITEMS else ()
     elif (home := type(value).__module__).partition(".")[0] not in _LIBRARIES or home.startswith(
         "torch.distributions."
     ):

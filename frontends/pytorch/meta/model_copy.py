@@ -32,6 +32,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import Optimizer
 
 from costcore.errors import CostError
+from costcore.trace.call import global_names
 
 from ..tensors import dtype_name, modules_of, not_compiled
 from .object_copy import MetaCopier, deep_copy
@@ -272,8 +273,8 @@ _LIBRARIES = ("builtins", "torch", "numpy", "threading", "logging", "_thread")
 _TRAINING = (Optimizer, LRScheduler, GradScaler)
 """What training loops of PyTorch keep beside a model: a run of the copy must not change it."""
 
-_MOST_ITEMS = 1000
-"""The maximum number of items of a global list or dict that is searched for models."""
+MOST_ITEMS = 1000
+"""The maximum number of items of a list or dict that is searched for models."""
 
 _CLASS = "__class__"
 """The cell in which a method that calls ``super()`` has its class."""
@@ -584,20 +585,7 @@ _CALLED = (FunctionType, MethodType, partial)
 def _may_hold_models(value: object) -> bool:
     if isinstance(value, (type, ModuleType, NoneType)):
         return False
-    return not isinstance(value, _MUTABLE) or len(value) <= _MOST_ITEMS
-
-
-@lru_cache(maxsize=4096)
-def global_names(code: CodeType) -> tuple[str, ...]:
-    """Return the names of global variables that code reads, each once; ``co_names`` has those of attributes too."""
-    names = dict.fromkeys(each.argval for each in dis.get_instructions(code) if each.opname in _LOADS)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names |= dict.fromkeys(global_names(constant))
-    return tuple(names)
-
-
-_LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
+    return not isinstance(value, _MUTABLE) or len(value) <= MOST_ITEMS
 
 
 # Replacements of data-parallel wrappers, which need devices and process groups and cannot be copied

@@ -239,7 +239,9 @@ def _fit(x: Tensor, hx: Tensor, params: Sequence[Tensor]) -> bool:
     return bool(x.shape[2] == params[0].shape[1] and hx.shape[2] == params[1].shape[1] and same_dtype)
 
 
-# Packed sequences: each step has the rows of the sequences that have not ended
+# Packed sequences, and LSTM layers that oneDNN does not compute
+#
+# Each step of a packed sequence has the rows of the sequences that have not ended.
 
 
 States: TypeAlias = "Sequence[Tensor]"
@@ -258,6 +260,24 @@ def _projected(
 ) -> States:
     state, kept = cell(products, states, weights)
     return torch.matmul(state, projection.t()), kept
+
+
+def _cells(
+    cell: Callable[..., States], x: Tensor, hx: States, params: Sequence[Tensor], has_biases: bool, n: int
+) -> list[tuple[Callable[..., States], Sequence[Tensor]]] | None:
+    """Return the cell and weights of each of ``n`` layers and directions; None if PyTorch has to run the operator."""
+    n_weights = 4 if has_biases else 2
+    n_given, rest = divmod(len(params), n)
+    if rest or n_given not in (n_weights, n_weights + 1) or torch._C._is_any_autocast_enabled():
+        return None
+    if any(not tensor.is_meta or tensor.dtype != x.dtype for tensor in (x, *hx, *params)):
+        return None
+    if not x.numel() or any(state.dim() != 3 for state in hx):
+        return None
+    parts = [params[i * n_given : (i + 1) * n_given] for i in range(n)]
+    if n_given == n_weights:
+        return [(cell, part) for part in parts]
+    return [(partial(_projected, cell, part[-1]), part[:-1]) for part in parts]
 
 
 def _packed(
@@ -302,12 +322,9 @@ def _on_packed(
     train: bool,
     bidirectional: bool,
 ) -> tuple[Tensor, ...] | None:
-    n_directions, n_weights = 1 + bidirectional, 4 if has_biases else 2
-    n_given, rest = divmod(len(params), num_layers * n_directions)  # a projection is one more weight
-    is_whole = not rest and n_given in (n_weights, n_weights + 1) and data.dim() == 2 and data.numel() > 0
-    if not is_whole or batch_sizes.is_meta or any(not x.is_meta or x.dtype != data.dtype for x in (data, *hx, *params)):
-        return None
-    if any(state.dim() != 3 for state in hx) or torch._C._is_any_autocast_enabled():
+    n_directions = 1 + bidirectional
+    cells = _cells(cell, data, hx, params, has_biases, num_layers * n_directions)
+    if cells is None or batch_sizes.is_meta or data.dim() != 2:
         return None
     with without_capture():
         sizes: list[int] = batch_sizes.tolist()
@@ -316,10 +333,8 @@ def _on_packed(
         outputs = []
         for direction in range(n_directions):
             at = i * n_directions + direction
-            given = params[at * n_given : (at + 1) * n_given]
-            weights, projection = given[:n_weights], given[n_weights:]
-            step = partial(_projected, cell, projection[0]) if projection else cell
-            output, ends = (_packed_back if direction else _packed)(step, x, sizes, states[at], weights)
+            run, (step, weights) = _packed_back if direction else _packed, cells[at]
+            output, ends = run(step, x, sizes, states[at], weights)
             outputs.append(output)
             last.append(ends)
         x = outputs[0] if n_directions == 1 else torch.cat(outputs, -1)
@@ -340,13 +355,11 @@ def _padded_lstm(
     batch_first: bool = False,
 ) -> tuple[Tensor, ...] | None:
     # An LSTM that oneDNN does not compute: all sequences are of one length.
-    if not isinstance(hx, (list, tuple)) or len(hx) != 2 or input.dim() != 3 or not input.numel():
+    if not isinstance(hx, (list, tuple)) or len(hx) != 2 or input.dim() != 3:
         return None
-    n_directions, n_weights = 1 + bidirectional, 4 if has_biases else 2
-    n_given, rest = divmod(len(params), num_layers * n_directions)
-    if rest or n_given not in (n_weights, n_weights + 1) or torch._C._is_any_autocast_enabled():
-        return None
-    if any(not x.is_meta or x.dtype != input.dtype for x in (input, *hx, *params)) or any(x.dim() != 3 for x in hx):
+    n_directions = 1 + bidirectional
+    cells = _cells(_lstm, input, hx, params, has_biases, num_layers * n_directions)
+    if cells is None:
         return None
     sizes = input.shape[2], hx[0].shape[2], *(x.shape[0] for x in hx)
     if sizes != (params[0].shape[1], params[1].shape[1], *[num_layers * n_directions] * 2):
@@ -357,9 +370,7 @@ def _padded_lstm(
         outputs, alive = [], []
         for direction in range(n_directions):
             at = i * n_directions + direction
-            given = params[at * n_given : (at + 1) * n_given]
-            weights, projection = given[:n_weights], given[n_weights:]
-            cell = partial(_projected, _lstm, projection[0]) if projection else _lstm
+            cell, weights = cells[at]
             states: States = first[at]
             steps, made = linear(x, *weights[::2]).unbind(0), []
             for step in steps[::-1] if direction else steps:

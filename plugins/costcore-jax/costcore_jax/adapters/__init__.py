@@ -5,7 +5,6 @@ A function may take models as arguments, as training steps do, or close over the
 
 from __future__ import annotations
 
-import dis
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial, wraps
 from importlib import import_module
 from threading import RLock
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import jax
@@ -22,6 +21,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from costcore.errors import CostError
 from costcore.ir import Role
+from costcore.trace.call import global_names
 
 from ..values import MARK, Owner, Program
 
@@ -369,16 +369,9 @@ def _variables_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
             continue
     if "site-packages" in str(function.__globals__.get("__file__")):
         return  # of a library, such as the function that ``jax.vmap`` returns
-    for name in _global_names(function.__code__):
+    for name in global_names(function.__code__):
         if name in function.__globals__:
             yield name, function.__globals__[name]
-
-
-def _global_names(code: CodeType) -> Iterator[str]:
-    yield from (each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL")
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _global_names(constant)
 
 
 # Models that are objects with arrays: Equinox and Flax NNX
