@@ -89,6 +89,60 @@ estimate(attention, ids)
 {NEW_MODULES}"""
 
 
+TEXT = """
+import torch
+from torch import nn
+from costcore import estimate
+
+class Text(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(9, 8), nn.Embedding(5, 8)
+        self.layer, self.head = nn.TransformerEncoderLayer(8, 2, batch_first=True), nn.Linear(8, 9, bias=False)
+
+    def forward(self, ids):
+        x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
+        x = self.layer(x, torch.triu(torch.full((5, 5), float("-inf")), 1))
+        x = torch.where(ids[..., None] == 0, 0.0, x.clamp(min=0))
+        return self.head(x / x.norm(dim=-1, keepdim=True)).argmax(-1)
+"""
+"""A program that counts a model with the operators of language models."""
+
+FIRST_OF_TEXT = f"""{TEXT}
+before = set(sys.modules)
+estimate(Text(), torch.zeros(1, 5, dtype=torch.long))
+{NEW_MODULES}"""
+
+WITHOUT_COMPILER = """
+import gc, sys, types
+import torch
+from torch import nn
+from costcore import estimate
+
+def others(x, mask):
+    x = x.std(0) + x.gather(1, mask.long()) + x.cumprod(-1) + nn.functional.softsign(x)
+    return nn.functional.cosine_similarity(x, x ** x), nn.functional.smooth_l1_loss(x, x % 2), x.max(-1), mask.any()
+
+class Others(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(8))
+
+    def forward(self, x, mask):
+        return others(x * self.scale, mask)
+
+inputs = torch.ones(4, 8), torch.ones(4, 8, dtype=torch.bool)
+first = estimate(Others(), inputs, backward=True)
+assert "torch._dynamo" not in sys.modules
+functions = [each for each in gc.get_objects() if isinstance(each, types.FunctionType)]
+assert not any("__dynamo_disable" in vars(function) for function in functions)
+counted = torch.compile(Others(), backend="eager")
+assert counted(*inputs)[1] == Others()(*inputs)[1]
+assert estimate(Others(), inputs, backward=True).total_report == first.total_report
+"""
+"""A program with operators whose kernels PyTorch writes in Python; it compiles afterwards."""
+
+
 SLOW = {
     "numpy.random",
     "sympy",
@@ -128,6 +182,16 @@ def new_modules(program: str) -> set[str]:
 def test_a_first_estimate_imports_neither_the_compiler_nor_sympy():
     pytest.importorskip("torch")
     assert not ((SLOW - new_modules(BY_PYTORCH)) | FEW_RUNS) & new_modules(FIRST_ESTIMATE)
+
+
+def test_a_first_estimate_of_a_language_model_imports_neither_the_compiler_nor_sympy():
+    pytest.importorskip("torch")
+    assert not (SLOW - new_modules(BY_PYTORCH)) & new_modules(FIRST_OF_TEXT)
+
+
+def test_kernels_in_python_run_without_the_compiler_which_works_afterwards():
+    pytest.importorskip("torch")
+    subprocess.run([sys.executable, "-c", WITHOUT_COMPILER], check=True, cwd=ROOT)
 
 
 @pytest.mark.parametrize("program", [FIRST_STEP, FIRST_STEP_IN_LOWER_PRECISION], ids=["float32", "lower"])

@@ -83,6 +83,9 @@ _C | owner of the private functions above, dispatch keys and guards | needed | |
 _VF | owner of composite functions | needed | | capture/composite_patches
 _empty_affine_quantized | unpacks weights without data | needed | | rows/quantization
 _fused_sdp_choice | asks which attention a CPU runs | needed | | memory/cases
+_check_with | runs kernels for meta tensors without sympy | needed | | estimate
+_decomp | lists the kernels that import the compiler | needed | | estimate
+_disable_dynamo | runs kernels for meta tensors without the compiler | needed | | estimate
 _dynamo | lets compiled models run as written | looked for | | capture/compiled_models
 _guards | gives the compiler the mode of its inputs | needed | | schedule
 _functorch | finds no schedule in a cache | looked for | | schedule

@@ -13,19 +13,20 @@ import ast
 import inspect
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, partial, wraps
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from inspect import isfunction
 from textwrap import dedent
 from tokenize import TokenError
-from types import ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import Tensor
+from torch._decomp import global_decomposition_table
 from torch._ops import OpOverload
 from torch.library import Library
 from torch.utils import _python_dispatch
@@ -414,6 +415,9 @@ def _enabled_in_source(function: Callable[..., Any]) -> bool | None:
 _COMPILER = "torch._dynamo"
 """The module of the compiler, which takes a second to import."""
 
+_SYMBOLS = "torch.fx.experimental.symbolic_shapes"
+"""The module of symbolic sizes, which imports sympy."""
+
 _FLAGS = {
     "_is_in_torch_dispatch_mode": "old_dispatch_mode_flags",
     "_is_in_non_infra_torch_dispatch_mode": "old_non_infra_dispatch_mode_flags",
@@ -429,6 +433,12 @@ _modes: Callable[[], list[Any]] = _python_dispatch._get_current_dispatch_mode_st
 
 _is_eager = False
 """Whether compiled models run eagerly: in the whole process, however many threads capture."""
+
+_IS_EXCLUDED = "__dynamo_disable"
+"""The attribute in which PyTorch keeps the form of a function that the compiler does not trace."""
+
+_called_directly: list[FunctionType] = []
+"""The functions with this attribute that a capture has set: in the whole process."""
 
 
 def run_eagerly(stack: ExitStack) -> None:
@@ -528,6 +538,61 @@ def patch_import(stack: ExitStack, is_capturing: Callable[[], bool]) -> None:
         sys.meta_path.insert(0, finder)
 
 
+def skip_compiler(stack: ExitStack) -> None:
+    """Let kernels for meta tensors run without the compiler and sympy, until ``stack`` is closed.
+
+    Many of them are Python functions that import the compiler at their first call, only to exclude themselves from
+    being traced, and sympy to check conditions that are no symbols. Once something else imports the compiler, they are
+    called through it.
+    """
+    if _SYMBOLS not in sys.modules:
+        replace(stack, torch, "_check_with", _checking(torch._check_with))
+    if not _called_directly and _COMPILER not in sys.modules:
+        _called_directly.extend(_excluded_functions())
+        for function in _called_directly:
+            setattr(function, _IS_EXCLUDED, function)
+        stack.callback(_call_through_compiler)
+
+
+def _checking(original: Callable[..., None]) -> Callable[..., None]:
+    @wraps(original)
+    def check(error: type[Exception], condition: Any, message: Any) -> None:
+        if condition is not True:
+            original(error, condition, message)
+
+    return check
+
+
+def _call_through_compiler() -> None:
+    while _called_directly:
+        vars(_called_directly.pop()).pop(_IS_EXCLUDED, None)
+
+
+@cache
+def _excluded_functions() -> Sequence[FunctionType]:
+    wrapper = torch._disable_dynamo(lambda: None).__code__
+    at = wrapper.co_freevars.index("fn")
+    found: dict[FunctionType, None] = {}
+    seen: set[FunctionType] = set()
+    waiting: list[Any] = [each for table in global_decomposition_table.values() for each in table.values()]
+    while waiting:
+        function = waiting.pop()
+        if not isfunction(function) or function in seen:
+            continue
+        seen.add(function)
+        cells = function.__closure__ or ()
+        if function.__code__ is wrapper:
+            found[cells[at].cell_contents] = None
+        waiting += [vars(function).get("__wrapped__"), *_contents(cells)]
+    return tuple(found)
+
+
+def _contents(cells: Iterable[CellType]) -> Iterator[Any]:
+    for cell in cells:
+        with suppress(ValueError):  # empty
+            yield cell.cell_contents
+
+
 class _Finder(MetaPathFinder):
     # Finds the compiler as Python does; its loader runs outside of the capture.
     def __init__(self, is_capturing: Callable[[], bool]) -> None:
@@ -542,6 +607,8 @@ class _Finder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return the spec of the compiler; None for any other module."""
+        if fullname == _COMPILER:
+            _call_through_compiler()
         spec = PathFinder.find_spec(fullname, path, target) if fullname == _COMPILER else None
         if spec is None or spec.loader is None or not self._is_capturing():
             return None

@@ -220,9 +220,10 @@ def acquire(session: CapturingThread, has_composites: bool) -> None:
         _sessions.add(session)
         if is_first:
             _patch(_undo, has_composites)
-        # Only estimates enable autocast of absent devices: the first one patches it.
+        # Only estimates enable autocast of absent devices, and run kernels for meta tensors.
         if session.is_estimate and not any(each.is_estimate for each in _sessions if each is not session):
             autocast.patch_device_autocast(_undo, _estimating)
+            autocast.skip_compiler(_undo)
         autocast.run_eagerly(_undo)
 
 

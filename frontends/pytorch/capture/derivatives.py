@@ -215,6 +215,10 @@ class _InPlace(TorchDispatchMode):
         self._alternatives = _alternatives(name)
         self._made: dict[int, ref[Tensor]] = {}
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # as for :class:`.CaptureMode`
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator."""
         if func is torch.ops.aten.new_zeros.default and self._selects:

@@ -351,7 +351,10 @@ class CaptureMode(TorchDispatchMode):
         if result is not None:
             return result
         if self.is_estimate and is_mixed(tensors):
-            result = self._run_kernel(plan, without_data(args), without_data(kwargs))
+            bare, options = without_data(args), without_data(kwargs)
+            result = self._run_fast(plan, tensors_of(bare, options), bare, options)
+            if result is None:
+                result = self._run_kernel(plan, bare, options)
             if not plan.written:
                 return result
             self._plans = {}  # its data is now unknown: without the fast path, every call checks for that

@@ -1,6 +1,6 @@
 """Fast replacements for meta kernels that PyTorch writes in Python.
 
-PyTorch's kernels take a millisecond each, and the first calls in a process import sympy and the compiler. Every
+PyTorch's kernels take a millisecond each, and the first call in a process may import sympy. Every
 replacement returns the same shapes, dtypes and strides. It returns None for operands that it does not support: PyTorch
 then runs the call, and raises the error if it is invalid.
 """
@@ -62,13 +62,31 @@ def is_writable(x: Tensor) -> bool:
     return 0 not in x.shape and 0 not in x.stride()
 
 
+def into(kernel: Callable[..., Tensor | None]) -> Callable[..., Tensor | None]:
+    """Return the kernel of an operator that writes the result of ``kernel`` to ``out``."""
+
+    def run(*args: Any, out: Tensor, **options: Any) -> Tensor | None:
+        result = kernel(*args, **options)
+        fits = result is not None and (result.shape, result.dtype) == (out.shape, out.dtype)
+        return out if fits and is_writable(out) else None
+
+    return run
+
+
 def _has_one_order(x: Tensor) -> bool:
-    steps = x.stride()
-    return x.dim() > 0 and min(x.shape) > 1 and min(steps) > 0 and len({*steps}) == len(steps)
+    sizes, steps = x.shape, x.stride()
+    if not sizes or min(sizes) < 1 or min(steps) < 1:
+        return False
+    if min(sizes) > 1:
+        return len({*steps}) == len(steps)
+    # PyTorch ignores the strides of axes of length 1 in a contiguous tensor, and in no other.
+    is_plain = x.is_contiguous() or (len(sizes) == 4 and x.is_contiguous(memory_format=_CHANNELS_LAST))
+    return not is_plain and len(sizes) < 5 and len({*zip(steps, sizes, strict=True)}) == len(steps)
 
 
 def _in_order_of(x: Tensor, dtype: torch.dtype) -> Tensor:
-    order = sorted(range(x.dim()), key=lambda axis: -x.stride()[axis])
+    # of axes with equal strides, the longer one is outside
+    order = sorted(range(x.dim()), key=lambda axis: (-x.stride()[axis], -x.shape[axis]))
     return torch.empty_permuted(x.shape, order, dtype=dtype, device=META)
 
 
@@ -142,8 +160,33 @@ def reduction(
     return empty(sizes, x.dtype)
 
 
-def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor | None:
-    """Return an empty tensor like ``x``."""
+def whole_reduction(x: Tensor, *, dtype: torch.dtype | None = None) -> Tensor | None:
+    """Return the empty sum or mean of all elements."""
+    return empty((), x.dtype) if x.dtype in FLOATS and dtype in (None, x.dtype) and 0 not in x.shape else None
+
+
+def mask_reduction(x: Tensor, dim: int, keepdim: bool = False) -> Tensor | None:
+    """Return the empty mask of whether any or all elements along an axis are nonzero."""
+    if x.dtype is not torch.bool or not is_contiguous(x) or not -x.dim() <= dim < x.dim():
+        return None
+    sizes = [1 if i == dim % x.dim() else size for i, size in enumerate(x.shape) if keepdim or i != dim % x.dim()]
+    return empty(sizes, torch.bool)
+
+
+def norm(x: Tensor, order: float, dim: Sequence[int] | None = None, keepdim: bool = False, **options: Any) -> Any:
+    """Return the empty norm of a contiguous tensor along some axes."""
+    return reduction(x, dim, keepdim, **options) if order == 2 else None
+
+
+def spread(
+    x: Tensor, dim: Sequence[int] | None = None, *, correction: float | None = None, keepdim: bool = False
+) -> Tensor | None:
+    """Return the empty variance or standard deviation of a contiguous tensor along some axes."""
+    return reduction(x, dim, keepdim) if type(correction) in (int, type(None)) else None
+
+
+def softmax(x: Tensor, dim: int, half_to_float: bool | torch.dtype | None = None) -> Tensor | None:
+    """Return an empty tensor like ``x``; the last argument must ask for no other dtype."""
     is_plain = x.dtype in (torch.float32, torch.float64) and is_contiguous(x) and not half_to_float
     return empty_like(x) if is_plain and -x.dim() <= dim < x.dim() else None
 
@@ -171,7 +214,7 @@ def clone(x: Tensor, *, memory_format: torch.memory_format | None = None) -> Ten
     """Return an empty tensor like ``x``, or a contiguous one if requested."""
     if memory_format is torch.contiguous_format and 0 not in x.shape:
         return empty(x.shape, x.dtype)
-    return empty_like(x) if memory_format in (None, torch.preserve_format) and is_dense(x) else None
+    return empty_like(x) if memory_format in (None, torch.preserve_format) and keeps_strides(x) else None
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
@@ -211,6 +254,20 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor | None:
         return None
     kept = (*x.shape[: axes[0]], *x.shape[axes[-1] + 1 :])  # the strides of axes of length 1 may be in another order
     return None if 1 in kept else empty((*kept[: axes[0]], *looked_up, *kept[axes[0] :]), x.dtype)
+
+
+def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor | None:
+    """Return the empty rows of a contiguous tensor at a list of indices."""
+    if not is_contiguous(x) or index.dim() != 1 or index.dtype not in INDICES or not -x.dim() <= dim < x.dim():
+        return None
+    dim %= x.dim()
+    return empty((*x.shape[:dim], len(index), *x.shape[dim + 1 :]), x.dtype)
+
+
+def ordered(x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor] | None:
+    """Return the empty values and indices of a contiguous tensor in order."""
+    is_plain = is_contiguous(x) and x.dtype in (*FLOATS, *INDICES) and -x.dim() <= dim < x.dim()
+    return (empty(x.shape, x.dtype), empty(x.shape, torch.int64)) if is_plain else None
 
 
 def constant_pad(x: Tensor, pad: Sequence[int], value: float = 0) -> Tensor | None:
@@ -286,6 +343,11 @@ def filled(sizes: Sequence[int], *, dtype: torch.dtype | None = None, **options:
     return empty(sizes, dtype or torch.get_default_dtype())
 
 
+def drawn(sizes: Sequence[int], *, dtype: torch.dtype | None = None, **options: Any) -> Tensor | None:
+    """Return an empty tensor, for random numbers."""
+    return filled(sizes, dtype=dtype, **options) if dtype is None or dtype in FLOATS else None
+
+
 def max_pool2d(
     x: Tensor,
     kernel: Sequence[int],
@@ -321,6 +383,17 @@ def adaptive_avg_pool2d(x: Tensor, sizes: Sequence[int]) -> Tensor | None:
     return empty((*x.shape[:-2], *sizes), x.dtype) if is_plain and len(sizes) == 2 and min(sizes) > 0 else None
 
 
+def flip(x: Tensor, dims: Sequence[int]) -> Tensor | None:
+    """Return an empty tensor like ``x``."""
+    axes = {axis % x.dim() for axis in dims if -x.dim() <= axis < x.dim()}
+    return empty_like(x) if len(axes) == len(dims) and is_dense(x) else None
+
+
+def triangle(x: Tensor, diagonal: int = 0) -> Tensor | None:
+    """Return an empty tensor like ``x``, for ``tril`` and ``triu``."""
+    return empty_like(x) if x.dim() > 1 and is_contiguous(x) else None
+
+
 def roll(x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor | None:
     """Return an empty tensor like ``x``."""
     is_plain = is_contiguous(x) and len(shifts) == len(dims) > 0
@@ -354,13 +427,26 @@ def _window_count(ceil_mode: bool, size: int, kernel: int, stride: int, padding:
 ARRANGING: Mapping[str, Callable[..., Any]] = {
     "aten::mean.dim": reduction,
     "aten::sum.dim_IntList": reduction,
+    "aten::amax": reduction,
+    "aten::amin": reduction,
+    "aten::mean": whole_reduction,
+    "aten::sum": whole_reduction,
+    "aten::any.dim": mask_reduction,
+    "aten::all.dim": mask_reduction,
+    "aten::linalg_vector_norm": norm,
+    "aten::var.correction": spread,
+    "aten::std.correction": spread,
     "aten::_softmax": softmax,
     "aten::_log_softmax": softmax,
+    "aten::_safe_softmax": softmax,
     "aten::cat": cat,
     "aten::clone": clone,
     "aten::stack": stack,
     "aten::embedding": embedding,
     "aten::index.Tensor": index,
+    "aten::index_select": index_select,
+    "aten::index_select.out": into(index_select),
+    "aten::sort": ordered,
     "aten::constant_pad_nd": constant_pad,
     "aten::nll_loss_forward": nll_loss,
     "aten::mse_loss": mse_loss,
@@ -371,6 +457,10 @@ ARRANGING: Mapping[str, Callable[..., Any]] = {
     "aten::cumsum": cumulative,
     "aten::zeros": filled,
     "aten::ones": filled,
+    **{f"aten::{name}": drawn for name in ("rand", "randn", "rand.generator", "randn.generator")},
+    "aten::flip": flip,
+    "aten::tril": triangle,
+    "aten::triu": triangle,
     "aten::roll": roll,
     "aten::max_pool2d_with_indices": max_pool2d,
     "aten::avg_pool2d": avg_pool2d,
@@ -561,6 +651,7 @@ def _spread_length(size: int, kernel: int, stride: int, padding: int, dilation: 
 _UNARY = """
 relu sigmoid tanh silu mish gelu elu leaky_relu hardtanh hardswish hardsigmoid
 neg abs exp log sqrt rsqrt reciprocal erf sin cos
+log1p log2 expm1 floor ceil round sign tan clamp clamp_min clamp_max celu
 """
 
 _WHOLE = ("add", "sub", "mul")
@@ -573,6 +664,8 @@ def unary(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
     """Return the empty result of an element-wise function."""
     if x.dtype not in FLOATS:
         return None
+    if _is_in_order(x):
+        return empty(x.shape, x.dtype)
     return empty_like(x) if keeps_strides(x) else _in_order_of(x, x.dtype) if _has_one_order(x) else None
 
 
@@ -586,22 +679,26 @@ def unary_in_place(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
     return x if x.dtype in FLOATS and is_writable(x) else None
 
 
-def like(x: Tensor, **options: Any) -> Tensor | None:
+def like(x: Tensor, *_: Any, **options: Any) -> Tensor | None:
     """Return an empty tensor like ``x``, for ``zeros_like`` and similar, if no option changes its dtype or layout."""
     given = {name for name, value in options.items() if value is not None and value is not False}
     is_same = given <= {"device", "dtype", "memory_format"} and options.get("dtype") in (None, x.dtype)
     is_kept = options.get("memory_format") in (None, torch.preserve_format)
     is_here = options.get("device") is None or torch.device(options["device"]).type == "meta"
-    return empty_like(x) if is_same and is_kept and is_here and is_dense(x) else None
+    if not (is_same and is_kept and is_here) or 0 in x.shape:
+        return None
+    return empty(x.shape, x.dtype) if _is_in_order(x) else empty_like(x) if keeps_strides(x) else None
 
 
 def arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
-    """Return the empty result of arithmetic on a floating-point tensor and a tensor of the same dtype, or a number."""
+    """Return the empty result of arithmetic on a floating-point tensor, and another one or a number."""
     if not _is_float(x) or type(alpha) not in (int, float):
         return None
     if isinstance(y, Tensor):
-        return joined(x, y, x.dtype) if y.dtype == x.dtype else None
-    return empty_like(x) if type(y) in (int, float) and keeps_strides(x) else None
+        if y.dtype == x.dtype:
+            return joined(x, y, x.dtype)
+        return joined(x, y, torch.promote_types(x.dtype, y.dtype)) if _is_float(y) and x.dim() and y.dim() else None
+    return unary(x) if type(y) in (int, float) else None
 
 
 def whole_arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
@@ -614,13 +711,6 @@ def whole_arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tenso
     return empty_like(x) if type(y) is int and is_dense(x) else None
 
 
-def arithmetic_into(x: Tensor, y: Tensor | float, *, out: Tensor) -> Tensor | None:
-    """Return ``out``, which the operator writes to, if it has the shape and dtype of the result."""
-    result = arithmetic(x, y)
-    fits = result is not None and (result.shape, result.dtype) == (out.shape, out.dtype)
-    return out if fits and is_writable(out) else None
-
-
 def arithmetic_in_place(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
     """Return the operand, which the operator writes to."""
     if not _is_float(x) or not is_writable(x) or type(alpha) not in (int, float):
@@ -630,9 +720,11 @@ def arithmetic_in_place(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Te
 
 
 def whole_arithmetic_in_place(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
-    """Return the result of :func:`arithmetic_in_place`, also for an integer tensor and an integer."""
-    is_whole = x.dtype in INDICES and type(y) is type(alpha) is int
-    return (x if is_dense(x) else None) if is_whole else arithmetic_in_place(x, y, alpha=alpha)
+    """Return the result of :func:`arithmetic_in_place`, also for integers."""
+    if x.dtype not in INDICES or type(alpha) is not int:
+        return arithmetic_in_place(x, y, alpha=alpha)
+    fits = y.dtype == x.dtype and broadcasts(y.shape, x.shape) if isinstance(y, Tensor) else type(y) is int
+    return x if fits and is_dense(x) else None
 
 
 def divide(x: Tensor, y: float) -> Tensor | None:
@@ -673,6 +765,31 @@ def masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor | None:
     return empty_like(x) if is_plain else None
 
 
+def test(x: Tensor) -> Tensor | None:
+    """Return the empty mask of a test of every element."""
+    return empty_like(x, torch.bool) if is_dense(x) and x.dtype in (*FLOATS, *INDICES, torch.bool) else None
+
+
+def negation(x: Tensor) -> Tensor | None:
+    """Return an empty mask like ``x``."""
+    return test(x) if x.dtype is torch.bool else None
+
+
+def logic(x: Tensor, y: Tensor) -> Tensor | None:
+    """Return the empty result of logic on two masks."""
+    return joined(x, y, torch.bool) if x.dtype is y.dtype is torch.bool else None
+
+
+def where(mask: Tensor, x: Tensor, y: Tensor) -> Tensor | None:
+    """Return the empty result of a choice between two tensors of the same dtype, or a tensor and a number."""
+    chosen = y if x.dim() == 0 else x
+    is_plain = x.dtype == y.dtype or (_is_float(x) and _is_float(y) and x.dim() * y.dim() == 0 < chosen.dim())
+    if mask.dtype is not torch.bool or not is_plain or not all(map(is_contiguous, (mask, x, y))):
+        return None
+    shape = max(mask.shape, x.shape, y.shape, key=lambda each: (len(each), each.numel()))
+    return empty(shape, chosen.dtype) if all(broadcasts(each.shape, shape) for each in (mask, x, y)) else None
+
+
 def _is_float(x: object) -> bool:
     return isinstance(x, Tensor) and x.dtype in FLOATS
 
@@ -683,12 +800,16 @@ POINTWISE: Mapping[str, Callable[..., Any]] = {
     **{f"aten::{name}": whole_unary for name in ("neg", "abs")},
     "aten::softplus": unary,
     "aten::_prelu_kernel": arithmetic,
-    **{f"aten::{name}_like": like for name in ("empty", "zeros", "ones")},
+    "aten::maximum": whole_arithmetic,
+    "aten::minimum": whole_arithmetic,
+    **{f"aten::{name}": test for name in ("isnan", "isinf", "logical_not")},
+    "aten::bitwise_not": negation,
+    **{f"aten::{name}_like": like for name in ("empty", "zeros", "ones", "full")},
     **{f"aten::{name}.Tensor": whole_arithmetic for name in _WHOLE},
     **{f"aten::{name}_.Tensor": whole_arithmetic_in_place for name in _WHOLE},
     **{f"aten::{name}.Scalar": whole_arithmetic for name in _WHOLE},
     **{f"aten::{name}_.Scalar": whole_arithmetic_in_place for name in _WHOLE},
-    **{f"aten::{name}.out": arithmetic_into for name in ("mul", "div")},
+    **{f"aten::{name}.out": into(arithmetic) for name in ("mul", "div")},
     "aten::div.Tensor": arithmetic,
     "aten::div_.Tensor": arithmetic_in_place,
     "aten::div_.Scalar": arithmetic_in_place,
@@ -699,6 +820,8 @@ POINTWISE: Mapping[str, Callable[..., Any]] = {
     **{f"aten::{name}.{kind}": comparison for name in _COMPARISONS for kind in ("Tensor", "Scalar")},
     "aten::pow.Tensor_Scalar": power,
     "aten::masked_fill.Scalar": masked_fill,
+    "aten::where.self": where,
+    **{f"aten::{name}": logic for name in ("bitwise_and.Tensor", "bitwise_or.Tensor", "logical_and", "logical_or")},
 }
 """Replacements by operator and overload."""
 
@@ -1016,6 +1139,8 @@ FAST_KERNELS: Mapping[str, Callable[..., Any]] = {
     **GRADIENTS,
     **INTERPOLATION,
     "aten::mm": mm,
+    "aten::mm.out": into(mm),
+    "aten::addmm.out": into(addmm),
     "aten::addmm": addmm,
     "aten::bmm": bmm,
     "aten::baddbmm": baddbmm,

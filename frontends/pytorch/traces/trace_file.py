@@ -10,6 +10,7 @@ import marshal
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from os import PathLike, fsdecode
 from pathlib import Path
 from sys import intern
@@ -22,6 +23,7 @@ from costcore.registry import first_bytes
 from costcore.trace.interrupts import collector_off, move_to_oldest_generation
 from costcore.trace.run import Profile, Recorder
 
+from ..capture.autocast import skip_compiler
 from ..capture.context import capture
 from ..naming import full_name
 from .json_stream import JsonStream
@@ -166,7 +168,8 @@ def _record(recorder: Recorder, recorded: Recorded, step: Step | None, captures:
     roots = sorted((op for op in ops if op.parent is None or not _is_inside(op.parent, step)), key=lambda op: op.start)
     has_tracebacks, recorder.tracebacks = recorder.tracebacks, False
     launching = times if recorded.kernels else None
-    with torch.no_grad(), capture(recorder) as mode:
+    with ExitStack() as stack, torch.no_grad(), capture(recorder) as mode:
+        skip_compiler(stack)
         replay = Replay(
             recorder,
             mode,

@@ -46,6 +46,9 @@ class Draw(random.Random):
             return x
         if kind < 0.85 and len(shape) == 4:
             return torch.empty_strided(*channels_last(shape), dtype=x.dtype, device="meta")
+        if kind < 0.9:
+            order = self.sample(range(len(shape)), len(shape))
+            return torch.empty_permuted(shape, order, dtype=x.dtype, device="meta")
         if kind < 0.95:
             return torch.empty((*shape[:-2], shape[-1], shape[-2]), dtype=x.dtype, device="meta").transpose(-1, -2)
         return torch.empty((*shape[:-1], 1), dtype=x.dtype, device="meta").expand(shape)
@@ -192,6 +195,32 @@ def rolled(draw: Draw) -> tuple[Any, ...]:
 def masked(draw: Draw) -> tuple[Any, ...]:
     shape = draw.shape(draw.randint(1, 4))
     return draw.tensor(*shape), draw.tensor(*draw.near(shape), dtype=torch.bool), draw.choice((0, 1.0))
+
+
+def masks(draw: Draw) -> tuple[Any, ...]:
+    shape, dtype = draw.shape(draw.randint(0, 4)), torch.bool if draw.random() < 0.8 else draw.dtype()
+    return draw.tensor(*shape, dtype=dtype), draw.tensor(*draw.near(shape), dtype=torch.bool)
+
+
+def mask_along(draw: Draw) -> tuple[Any, ...]:
+    x = masks(draw)[0]
+    return x, draw.randint(-x.dim() - 1, x.dim()), draw.random() < 0.5
+
+
+def rows(draw: Draw) -> tuple[Any, ...]:
+    x = draw.tensor(*draw.shape(draw.randint(0, 4)))
+    index = draw.tensor(*draw.shape(1), dtype=draw.choice((torch.int64, torch.int64, torch.int32, torch.float32)))
+    return x, draw.randint(-x.dim() - 1, x.dim()), index
+
+
+def flipped(draw: Draw) -> tuple[Any, ...]:
+    shape = draw.shape(draw.randint(0, 4))
+    return draw.tensor(*shape), [draw.randint(-len(shape) - 1, len(shape)) for _ in range(draw.randint(0, 2))]
+
+
+def chosen(draw: Draw) -> tuple[Any, ...]:
+    x, y = two_tensors(draw)
+    return draw.tensor(*draw.near(tuple(max(x.shape, y.shape, key=len))), dtype=torch.bool), x, y
 
 
 def two_alike(draw: Draw) -> tuple[Any, ...]:
@@ -396,6 +425,27 @@ ARGUMENTS: dict[str, Callable[[Draw], tuple[Any, ...]]] = {
     **{f"aten::{name}.Tensor": two_tensors for name in ("eq", "ne", "lt", "le", "gt", "ge")},
     **{name: with_number for name in FAST_KERNELS if name.endswith((".Scalar", ".Tensor_Scalar"))},
     **{f"aten::{name}_like": lambda draw: with_number(draw)[:1] for name in ("empty", "zeros", "ones")},
+    "aten::full_like": with_number,
+    "aten::sort": lambda draw: softmax(draw)[:2],
+    "aten::index_select": rows,
+    **{
+        f"aten::{name}": lambda draw: with_number(draw)[:1]
+        for name in ("log1p", "log2", "expm1", "floor", "ceil", "round", "sign", "tan", "celu")
+    },
+    **{f"aten::{name}": with_number for name in ("clamp_min", "clamp_max")},
+    "aten::clamp": lambda draw: (*with_number(draw), draw.choice((None, 3, 1.5))),
+    **{f"aten::{name}imum": two_tensors for name in ("max", "min")},
+    **{f"aten::{name}": reduction for name in ("amax", "amin")},
+    **{f"aten::{name}": lambda draw: with_number(draw)[:1] for name in ("isnan", "isinf", "mean", "sum")},
+    **{f"aten::{name}": lambda draw: masks(draw)[:1] for name in ("bitwise_not", "logical_not")},
+    **{f"aten::{name}.dim": mask_along for name in ("any", "all")},
+    "aten::linalg_vector_norm": lambda draw: (x := reduction(draw), (x[0], draw.choice((2, 2, 1)), *x[1:]))[1],
+    **{f"aten::{name}.correction": lambda draw: reduction(draw)[:2] for name in ("var", "std")},
+    **{f"aten::{name}": masks for name in ("bitwise_and.Tensor", "bitwise_or.Tensor", "logical_and", "logical_or")},
+    **{f"aten::{name}": lambda draw: with_number(draw)[:1] for name in ("tril", "triu")},
+    "aten::flip": flipped,
+    "aten::_safe_softmax": lambda draw: softmax(draw)[:2],
+    "aten::where.self": chosen,
     "aten::mm": product(2, has_bias=False),
     "aten::bmm": product(3, has_bias=False),
     "aten::addmm": product(2, has_bias=True),
@@ -609,15 +659,19 @@ def test_batch_normalization_writes_no_gradient_of_an_input_that_needs_none():
 @pytest.mark.parametrize("memory_format", [None, torch.contiguous_format, torch.preserve_format, torch.channels_last])
 def test_clone(memory_format):
     draw = Draw(0)
+    results = []
     for x in (draw.tensor(*draw.shape(4)) for _ in range(N_CALLS)):
-        result = FAST_KERNELS["aten::clone"](x, memory_format=memory_format)
+        results.append(result := FAST_KERNELS["aten::clone"](x, memory_format=memory_format))
         assert result is None or look(result) == look(torch.clone(x, memory_format=memory_format))
-    assert (result is None) == (memory_format is torch.channels_last)
+    assert ({*results} == {None}) == (memory_format is torch.channels_last)
 
 
-@pytest.mark.parametrize("name", ["zeros", "ones"])
+@pytest.mark.parametrize("name", ["zeros", "ones", "rand", "randn"])
 @pytest.mark.parametrize(("sizes", "dtype"), [((2, 0, 1), None), ((), torch.int64), ((3,), torch.bfloat16)])
 def test_filled_tensors(name, sizes, dtype):
+    if name.startswith("rand") and dtype is torch.int64:
+        assert FAST_KERNELS[f"aten::{name}"]([*sizes], dtype=dtype, device="meta") is None
+        return
     result = FAST_KERNELS[f"aten::{name}"]([*sizes], dtype=dtype, device=torch.device("meta"), pin_memory=False)
     assert look(result) == look(getattr(torch, name)(sizes, dtype=dtype, device="meta"))
     assert FAST_KERNELS[f"aten::{name}"]([*sizes], dtype=dtype) is None
@@ -632,14 +686,15 @@ def test_arange(end):
     assert look(result) == look(torch.arange(-2, end, device="meta"))
 
 
-@pytest.mark.parametrize("name", ["mul", "div"])
+@pytest.mark.parametrize("name", ["mul", "div", "mm"])
 def test_results_that_are_written_to_another_tensor(name):
     draw, kernel = Draw(name), FAST_KERNELS[f"aten::{name}.out"]
-    for x, y in (pair(draw) for _ in range(N_CALLS)):
-        out = torch.empty(x.shape, dtype=x.dtype, device="meta")
+    for x, y in ((product(2, has_bias=False) if name == "mm" else pair)(draw) for _ in range(N_CALLS)):
+        shape = (len(x), y.shape[1]) if name == "mm" else x.shape
+        out = torch.empty(shape, dtype=x.dtype, device="meta")
         result = kernel(x, y, out=out)
         assert result is None or result is out is getattr(torch, name)(x, y, out=out)
-    assert kernel(x, 2.0, out=torch.empty(9, 9, device="meta")) is None
+    assert kernel(x, x.T if name == "mm" else 2.0, out=torch.empty(9, 9, device="meta")) is None
 
 
 def test_arange_leaves_everything_else_to_pytorch():
@@ -661,8 +716,12 @@ def test_no_operator_goes_unchecked():
         "aten::arange",
         "aten::div.out",
         "aten::mul.out",
+        "aten::mm.out",
+        "aten::addmm.out",
+        "aten::index_select.out",
         "aten::zeros",
         "aten::ones",
+        "aten::rand",
     )  # test_fast_kernels.py has the first two
     unary = {name for name, kernel in FAST_KERNELS.items() if kernel.__name__ in ("unary", "unary_in_place")}
     assert not {name for name in FAST_KERNELS if not name.startswith(elsewhere)} - set(ARGUMENTS) - unary
