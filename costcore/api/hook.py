@@ -392,10 +392,15 @@ def _patterns(calls: Sequence[Call], custom: CustomCalculators) -> dict[int, Pat
     return {i: stated_pattern(calculator, layer) for i, layer, calculator in found if calculator is not None}
 
 
+MOST_WARNINGS = 3
+"""The most warnings about single operators without a cost; more of them share one."""
+
+
 def warn_about(report: Report, custom: CustomCalculators | None = None, strict: bool = False, source: str = "") -> None:
     """Warn about uncounted calls, assumed branches, and unused calculators of custom operators.
 
-    Uncounted calls with the same reason share a warning, and so do assumed branches in the same line of code.
+    Calls of an operator without a cost share a warning, and so do all of them if there are many such operators.
+    Assumed branches in the same line of code share a warning too.
 
     Raises:
         PartialReportError: if a call is not counted and ``strict`` is True.
@@ -414,14 +419,21 @@ def warn_about(report: Report, custom: CustomCalculators | None = None, strict: 
             calls_by_reason.setdefault((uncounted, reason), []).append(call)
     failures: list[str] = []
     too_large: list[str] = []
+    messages: dict[Uncounted, list[str]] = {}
     for (uncounted, reason), calls in calls_by_reason.items():
         affected = f"{len(calls)} call{'s' * (len(calls) > 1)} of {calls[0].type!r}"
         location = f", first in module {calls[0].module!r}" if calls[0].module else ""
         if uncounted is Uncounted.CALCULATOR_FAILED:
             (too_large if reason.startswith(TOO_LARGE) else failures).append(f"{reason} ({affected}{location})")
         else:
-            message = with_plugin_hint(f"{reason}: {affected} not counted{location}; {uncounted.hint}")
-            warnings.warn(message, CostWarning, stacklevel=3)
+            messages.setdefault(uncounted, []).append(f"{reason}: {affected} not counted{location}")
+    for uncounted, found in messages.items():
+        if len(found) > MOST_WARNINGS:
+            first, *others = (reason for each, reason in calls_by_reason if each is uncounted)
+            n_calls = sum(len(calls) for (each, _), calls in calls_by_reason.items() if each is uncounted)
+            found = [f"{first} and {len(others)} other operators: {n_calls:,} calls not counted"]
+        for message in found:
+            warnings.warn(with_plugin_hint(f"{message}; {uncounted.hint}"), CostWarning, stacklevel=3)
     if too_large:
         raise CostError(
             f"{source}{': ' * bool(source)}{too_large[0]}. No such tensor fits any memory: correct the sizes."

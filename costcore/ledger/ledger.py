@@ -604,9 +604,9 @@ class UncountedOperator(NamedTuple):
         plural = "s" * (self.calls != 1)
         locations = [f"module {self.module!r}" if self.module else "", self.where]
         location = f"; first in {', '.join(filter(None, locations))}" if any(locations) else ""
-        read, written = as_text(self.mread), as_text(self.mwrite)
+        read, written = (f"{size:,}" if isinstance(size, int) else as_text(size) for size in (self.mread, self.mwrite))
         traffic = "" if self.mread == self.mwrite == 0 else f", reads {read} B, writes {written} B"
-        return f"{self.native}: {self.calls} call{plural}{traffic}{location}"
+        return f"{self.native}: {self.calls:,} call{plural}{traffic}{location}"
 
 
 def uncounted_operators(trace: Trace) -> list[UncountedOperator]:
@@ -642,13 +642,13 @@ def _clause(uncounted: Uncounted, operators: Sequence[UncountedOperator]) -> str
     if uncounted is Uncounted.OTHER_THREADS:
         return IN_OTHER_THREADS
     n_calls, n_operators = sum(each.calls for each in operators), len(operators)
-    calls = f"{n_calls} call{'s' * (n_calls > 1)}"
+    calls = f"{n_calls:,} call{'s' * (n_calls > 1)}"
     if uncounted is Uncounted.NO_SHAPES:
         reason = "without known shapes"
     elif uncounted is Uncounted.CALCULATOR_FAILED:
         reason = "whose calculator failed"
     else:
-        reason = f"of {n_operators} unsupported operator{'s' * (n_operators > 1)}"
+        reason = f"of {n_operators:,} unsupported operator{'s' * (n_operators > 1)}"
     return f"{calls} {reason} ({_names(operators)})"
 
 

@@ -361,10 +361,10 @@ def user_frames() -> Iterator[tuple[FrameType, int]]:
     import traceback  # most runs need none
 
     for frame, line in traceback.walk_stack(currentframe()):
-        # the decorators of this package run inside contextlib, which no user writes
+        # the decorators of this package run inside contextlib, ``python -m costcore`` inside runpy
         path = frame.f_code.co_filename
         is_own = path.startswith(_OWN) or path.endswith(_COMMAND)
-        if not is_own and frame.f_globals.get("__name__") != "contextlib":
+        if not is_own and frame.f_globals.get("__name__") not in ("contextlib", "runpy"):
             yield frame, line
 
 

@@ -187,6 +187,14 @@ def test_an_empty_tensor_costs_no_operations(toy):
     assert hook.total_report["mrw"] == 0
 
 
+def test_many_unknown_operators_share_a_warning(toy):
+    unknown = "no calculator for 'toy::Wave0' and 3 other operators: 5 calls not counted; see ignored_layers"
+    with pytest.warns(CostWarning, match=unknown) as caught, ComputationalCostHook():
+        for i in (0, 1, 2, 3, 0):
+            toy.run(f"toy::Wave{i}", (4, 5))
+    assert len(caught) == 1
+
+
 def test_an_unknown_operator_is_reported_once_and_never_counted_as_zero(toy):
     unknown = r"no calculator for 'toy::Wave': 2 calls of 'Wave' not counted"
     with pytest.warns(CostWarning, match=unknown) as caught, ComputationalCostHook() as hook:

@@ -131,7 +131,7 @@ def test_the_number_of_remarks_is_limited():
     report = Report(Trace(tuple(record for i in range(1000) for record in unknown(f"my::Op{i}")), Run()))
     assert len(report.remarks) == 1 + 12 + 1
     assert report.remarks[0] == (
-        "partial: the totals do not include 1000 calls of 1000 unsupported operators "
+        "partial: the totals do not include 1,000 calls of 1,000 unsupported operators "
         "(Op0, Op1, Op2, Op3, Op4 and 995 more)"
     )
     assert report.remarks[-1] == "and 988 more operators that are not counted"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -66,6 +69,17 @@ def test_other_assumptions_are_no_warnings():
     assert [str(each) for each in report.assumptions] == [
         f"a number read from a tensor without data was assumed to be 1 at test_branches.py:{line} in forward"
     ]
+
+
+def test_the_module_that_runs_a_program_is_no_line_of_the_user(tmp_path):
+    trace = [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::nonzero", "ts": 1, "dur": 2, "pid": 1, "tid": 1, "args": {
+            "External id": 1, "Input Dims": [[3]], "Input type": ["float"], "Concrete Inputs": [""]}}
+    ]  # fmt: skip
+    (tmp_path / "trace.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": trace}))
+    command = [sys.executable, "-m", "costcore", "trace.json"]
+    printed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert "assumption: all elements of a tensor without data were taken as nonzero\n" in printed
 
 
 class Checked(torch.nn.Module):
