@@ -19,6 +19,7 @@ from costcore.graphs.graph import (
     given_shapes,
     in_order,
     most_expensive,
+    operations_of,
 )
 from costcore.graphs.writer import DataflowLog, GraphRecording, GraphWriter, Notes, Section
 
@@ -38,4 +39,5 @@ __all__ = [
     "given_shapes",
     "in_order",
     "most_expensive",
+    "operations_of",
 ]

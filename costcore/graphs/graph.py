@@ -473,11 +473,35 @@ def most_expensive(branches: Mapping[K, Sequence[Call]], recorder: Recorder) -> 
         branches: the calls of each branch by name.
         recorder: the recorder of the run, which may have calculators of its own.
     """
-    price = Pricer(MergedCalculators(recorder.calculators, calculators()))
+    price = _pricer(recorder)
     flops = {name: _flops(price, calls) for name, calls in branches.items()}
     counted = max(flops, key=lambda name: magnitude(flops[name]))
     others = (call for name, calls in branches.items() if name != counted for call in calls)
     return Choice(counted, flops, [call for call in others if price(call).cost is None])
+
+
+def operations_of(calls: Iterable[Call], recorder: Recorder) -> tuple[Operations, Dim, list[Call]]:
+    """Return the operations and MACs of several calls together, as often as each runs, and the calls without a cost.
+
+    Args:
+        calls: the calls.
+        recorder: the recorder of the run, which may have calculators of its own.
+    """
+    price = _pricer(recorder)
+    operations, macs, unknown = Operations(), 0, []
+    for call in calls:
+        cost = price(call).cost
+        if cost is None:
+            unknown.append(call)
+            continue
+        flops = cost.flops if isinstance(cost.flops, Operations) else Operations(add=cost.flops)
+        operations += call.times * flops
+        macs += call.times * cost.macs
+    return operations, macs, unknown
+
+
+def _pricer(recorder: Recorder) -> Pricer:
+    return Pricer(MergedCalculators(recorder.calculators, calculators()))
 
 
 def _flops(price: Pricer, calls: Sequence[Call]) -> Dim:

@@ -401,7 +401,7 @@ class LargestBatch(Result):
         ]
         if self.next_peak is not None:
             needed = self.limit.needed(self.next_peak)
-            excess = f"{short(needed - self.limit.memory, 'bytes')} too much"
+            excess = f"{short(needed - self.limit.memory, 'bytes')} over the limit"
             figures.append(
                 Figure("next", f"Needed by batch {self.batch + 1:,}", self._of_limit(needed), "bytes", excess)
             )
@@ -808,7 +808,7 @@ def _what_exceeds(found: LargestBatch) -> str:
     savings = [("an optimizer with less state", state), ("checkpointing", saved)]
     helps = [f"{what} (up to {size(nbytes)})" for what, nbytes in sorted(savings, key=lambda item: -item[1]) if nbytes]
     helps.append("a smaller dtype, or sharding" if model > limit.room else "a smaller input or dtype")
-    return f"{size(found.needed - limit.memory)} too much, {alone}; what helps: {', '.join(helps)}"
+    return f"{size(found.needed - limit.memory)} over the limit, {alone}; what helps: {', '.join(helps)}"
 
 
 def peak_line(found: LargestBatch) -> str:

@@ -109,7 +109,7 @@ class FitResult(Result):
         if self.batch is not None:
             figures.append(Figure("batch", "Largest batch", self.batch, "count"))
         for memory, nbytes in self.needs.items():
-            title = "Needs" if memory == "memory" else f"Needs of {memory}"
+            title = f"Needed {memory}"
             figures.append(Figure(f"needs_{memory}", title, _shown(nbytes), "bytes", f"of {_text(self.limit[memory])}"))
         if self.peak is not None:
             figures.append(Figure("peak", "Peak of values", _shown(self.peak), "bytes", self.where))
@@ -132,7 +132,7 @@ class FitResult(Result):
 
     def _table(self) -> Table:
         columns = [Column("what", "What helps"), Column("fits", "Fits")]
-        columns += [Column(memory, f"Needs of {memory}", "bytes") for memory in self.limit]
+        columns += [Column(memory, f"Needed {memory}", "bytes") for memory in self.limit]
         rows = [
             {"what": each.what, "fits": "yes" if each.fits else "no", **each.needs}
             for each in self.suggestions
@@ -347,7 +347,7 @@ def _planned(arena: Arena, target: Target) -> Iterator[str]:
     limit = target.memories.get("sram")
     # LiteRT Micro's own greedy planner can need more than the layout that was found.
     if limit is not None and (nbytes := arena.sizes["micro"]) > arena.size:
-        verdict = "is too much" if nbytes > limit else "fits too"
+        verdict = "does not fit" if nbytes > limit else "fits too"
         yield (
             f"the planner of LiteRT Micro takes {nbytes:,} B of SRAM, which {verdict}; the layout of {arena.size:,} B "
             "needs an offline plan"
@@ -358,11 +358,11 @@ def _reason(needs: Needs, target: Target, over: Mapping[str, int]) -> str:
     if not over:
         left = [f"{_text(limit - needs.amounts[name])} of {name}" for name, limit in target.memories.items()]
         return f"{' and '.join(left)} {'is' if len(left) == 1 else 'are'} left"
-    parts = [f"{_text(nbytes)} of {name} too much" for name, nbytes in over.items()]
+    parts = [f"{name} by {_text(nbytes)}" for name, nbytes in over.items()]
     largest = max(needs.by_kind.items(), key=lambda item: item[1], default=None)
     most = f", {_text(largest[1])} of it {WORDS[largest[0]]}" if largest else ""
     at = f"; the peak is {needs.where}{most}" if "flash" not in over or len(over) > 1 else ""
-    return f"{' and '.join(parts)}{at}"
+    return f"exceeds {' and '.join(parts)}{at}"
 
 
 def _text(nbytes: int) -> str:

@@ -309,7 +309,7 @@ class _Search:
                 found.append(replace(last, setup=setup))
             else:
                 smaller = f"a micro-batch of {last.setup.micro_batch}"
-                reason = f"needs at least {self._excess(last.memory)} too much, as {smaller} does"
+                reason = f"exceeds memory by at least {self._excess(last.memory)}, as {smaller} does"
                 found.append(Plan(setup, False, reason=reason, memory_at_least=last.memory))
         return found
 
@@ -340,7 +340,7 @@ class _Search:
         try:
             floor = 0 if extrapolated is not None or is_last else self._floor(setup)
             if floor > self._limit.memory:
-                reason = f"weights, gradients and optimizer state alone need at least {self._excess(floor)} too much"
+                reason = f"weights, gradients and optimizer state alone exceed memory by {self._excess(floor)}"
                 return Plan(setup, False, reason=reason, memory_at_least=floor)
             memory, rank, stage = max(
                 (self._stage(setup, each) for each in self._stages(setup)), key=lambda stage: stage[0]
@@ -366,7 +366,7 @@ class _Search:
             if over > seconds:
                 seconds, binds = over, name
         fits = memory <= self._limit.memory
-        reason = "" if fits else f"needs {self._excess(memory)} too much"
+        reason = "" if fits else f"exceeds memory by {self._excess(memory)}"
         return Plan(setup, fits, memory, sent, seconds, setup.bubble, binds, extrapolated, reason, None, host)
 
     def _host_bytes(self, setup: Setup, rank: RankCosts, kinds: Sequence[int]) -> int:

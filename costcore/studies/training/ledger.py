@@ -564,7 +564,7 @@ def _stages(ledger: LedgerData) -> Table:
 def _models(ledger: LedgerData) -> Table:
     columns = [
         *(Column("stage", "Stage"), Column("n_params", "Parameters", "count"), Column("active", "Active", "count")),
-        *(Column("multiplying", "In products", "count"), Column("trainable", "Trained", "count")),
+        *(Column("multiplying", "In matmuls", "count"), Column("trainable", "Trained", "count")),
         Column("input", "Input", "shapes"),
     ]
     rows = []

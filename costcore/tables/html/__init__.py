@@ -362,7 +362,7 @@ def filled(parts: Iterable[Part], limit: int, name: str = "memory") -> str:
         at += part.nbytes
     end = _percent(100 * limit / whole)
     side = "end" if limit > 0.75 * whole else "middle" if limit > 0.25 * whole else "start"
-    words = f"limit {short(limit, 'bytes')}" + (f", {short(used - limit, 'bytes')} too much" if used > limit else "")
+    words = f"limit {short(limit, 'bytes')}" + (f", exceeded by {short(used - limit, 'bytes')}" if used > limit else "")
     shapes.append(
         f"<line class='limit' x1='{end}' x2='{end}' y1='18%' y2='100%'/>"
         f"<text class='label' x='{end}' y='14%' text-anchor='{side}'>{words}</text>"

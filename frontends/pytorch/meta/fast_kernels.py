@@ -148,7 +148,7 @@ INTERPOLATION: Mapping[str, Callable[..., Any]] = {
 
 
 def reduction(
-    x: Tensor, dim: Sequence[int] | None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+    x: Tensor, dim: Sequence[int] | None = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> Tensor | None:
     """Return the empty sum or mean of a contiguous tensor along some axes."""
     if x.dtype not in FLOATS or not is_contiguous(x) or dtype not in (None, x.dtype) or not dim or not x.dim():
@@ -173,7 +173,7 @@ def mask_reduction(x: Tensor, dim: int, keepdim: bool = False) -> Tensor | None:
     return empty(sizes, torch.bool)
 
 
-def norm(x: Tensor, order: float, dim: Sequence[int] | None = None, keepdim: bool = False, **options: Any) -> Any:
+def norm(x: Tensor, order: float = 2, dim: Sequence[int] | None = None, keepdim: bool = False, **options: Any) -> Any:
     """Return the empty norm of a contiguous tensor along some axes."""
     return reduction(x, dim, keepdim, **options) if order == 2 else None
 
@@ -701,7 +701,7 @@ def arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | No
     return unary(x) if type(y) in (int, float) else None
 
 
-def whole_arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
+def whole_arithmetic(x: Tensor, y: Tensor | float, alpha: float = 1) -> Tensor | None:
     """Return the result of :func:`arithmetic`, also for integers: the result has the wider dtype."""
     if not isinstance(x, Tensor) or x.dtype not in INDICES or type(alpha) is not int:
         return arithmetic(x, y, alpha=alpha)
@@ -719,7 +719,7 @@ def arithmetic_in_place(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Te
     return x if fits else None
 
 
-def whole_arithmetic_in_place(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
+def whole_arithmetic_in_place(x: Tensor, y: Tensor | float, alpha: float = 1) -> Tensor | None:
     """Return the result of :func:`arithmetic_in_place`, also for integers."""
     if x.dtype not in INDICES or type(alpha) is not int:
         return arithmetic_in_place(x, y, alpha=alpha)

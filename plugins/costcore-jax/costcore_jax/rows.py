@@ -789,7 +789,7 @@ CUDNN = tuple(f"{kind}{wrapper}" for kind in ("fwd", "bwd", "fp8_fwd", "fp8_bwd"
 
 UNKNOWN: Mapping[str, str] = {
     **dict.fromkeys(("pure_callback", "io_callback", "ffi_call", "call_exported"), "code outside of JAX"),
-    **dict.fromkeys(("cudnn_fusion", "pallas_call", "tpu_custom_call", "triton_call"), "an opaque kernel"),
+    **dict.fromkeys(("cudnn_fusion", "tpu_custom_call", "triton_call"), "an opaque kernel"),
     **dict.fromkeys(("scaled_matmul", "scaled_matmul_wrapper"), "an opaque kernel"),
     **dict.fromkeys((f"dot_product_attention_{part}" for part in CUDNN), "an opaque kernel"),
     **dict.fromkeys(("call_hi_primitive", "call_hi_primitive_linearized"), "a primitive of a library"),

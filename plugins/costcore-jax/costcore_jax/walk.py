@@ -15,8 +15,8 @@ import jax
 from jax.extend.core import Literal
 from jax.interpreters import partial_eval
 
-from costcore.graphs import most_expensive
-from costcore.ir import Layer, Role, Tensor
+from costcore.graphs import most_expensive, operations_of
+from costcore.ir import Cost, Layer, Role, Tensor
 from costcore.numbers import Dim, is_symbolic, symbol_of
 from costcore.registry import rows
 from costcore.trace.call import Call, Module
@@ -36,6 +36,11 @@ LIBRARIES = (*OWN, "equinox", "flax", "haiku", "jax", "jaxlib", "keras")
 
 BOOKKEEPING = frozenset(("debug_callback", "debug_print", "name", "pvary", "tie"))
 """Primitives that annotate or print values; they are not recorded."""
+
+IN_KERNELS = frozenset(
+    ("get", "swap", "masked_load", "masked_swap", "load", "program_id", "num_programs", "multiple_of", "max_contiguous")
+) | {"dma_start", "dma_wait", "semaphore_read", "semaphore_signal", "semaphore_wait", "delay"}
+"""Primitives that move blocks on the chip, or order the work of a Pallas kernel."""
 
 CALLBACKS = frozenset(("pure_callback", "io_callback"))
 """Primitives that call Python functions at run time."""
@@ -102,8 +107,15 @@ class Recording:
         self._root = root
         self._translate = Translator(rows("jax"), describe)
 
-    def record(self, equation: Any, inputs: Sequence[Value], outputs: Sequence[Value], place: Place) -> None:
-        """Record one equation, and set the roles and ids of its outputs."""
+    def record(
+        self,
+        equation: Any,
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        place: Place,
+        cost: Cost | None = None,
+    ) -> None:
+        """Record one equation, and set the roles and ids of its outputs; ``cost`` is None if a formula gives it."""
         name = equation.primitive.name
         reads_gradient = any(value.has_gradient for value in inputs)
         phase = place.names.inside(equation).phase(reads_gradient)
@@ -117,8 +129,9 @@ class Recording:
         if all(value.number is not None and not value.shape for value in (*inputs, *outputs)):
             translation = _constant(outputs)
         else:
-            arguments = {**equation.params, "inputs": list(inputs), "outputs": list(outputs)}
-            arguments["device_axes"] = place.axes
+            arguments = {**equation.params, "inputs": list(inputs), "device_axes": place.axes}
+            if self._translate.has_row(f"jax::{name}"):
+                arguments["outputs"] = list(outputs)  # without a row, all values would count as read
             translation = self._translate(Native(f"jax::{name}", arguments, outputs))
         layer = self.recorder.intern(translation.layer)
         names = place.names.inside(equation)
@@ -137,14 +150,16 @@ class Recording:
             if self.recorder.tracebacks or not translation.has_row
             else "",
         )
-        self.recorder.record(call)
+        self.recorder.record(call, cost)
         self.history.append(Recorded(name, equation.params, tuple(inputs), tuple(outputs), call))
 
     def is_known(self, name: str) -> bool:
         """Return whether a primitive is mapped or has a calculator of the user."""
-        native = f"jax::{name}"
-        calculators = self.recorder.calculators
-        return name in BOOKKEEPING or bool({name, native} & {*calculators}) or self._translate.has_row(native)
+        return name in BOOKKEEPING or self.has_own_calculator(name) or self._translate.has_row(f"jax::{name}")
+
+    def has_own_calculator(self, name: str) -> bool:
+        """Return whether the user has given a calculator of a primitive."""
+        return bool({name, f"jax::{name}"} & {*self.recorder.calculators})
 
     def identity(self, value: Value) -> int:
         """Return the operand id of a value."""
@@ -212,6 +227,7 @@ INLINED: Mapping[str, str] = {
     "custom_jvp_call_jaxpr": "fun_jaxpr",
     "eval_jaxpr": "jaxpr",
     "linear_call": "callee",
+    "run_scoped": "jaxpr",
     "remat_opt": "fwd_jaxpr",
 }
 """Primitives that run one jaxpr once on their operands, with the name of its parameter."""
@@ -229,6 +245,7 @@ class Walker:
     def __init__(self, recording: Recording, handlers: Mapping[str, Handler], trips: int | None = None) -> None:
         self.recording = recording
         self.trips = trips
+        self.is_in_kernel = False
         self._handlers = handlers
         self._loops = 0
 
@@ -266,7 +283,8 @@ class Walker:
         if not self.recording.is_known(name) and (inner := _implementation(equation)) is not None:
             return self.walk_closed(inner, inputs, place._replace(names=place.names.inside(equation)))
         outputs = [value_of(variable.aval) for variable in equation.outvars]
-        self.recording.record(equation, inputs, outputs, place)
+        if not (self.is_in_kernel and name in IN_KERNELS):
+            self.recording.record(equation, inputs, outputs, place)
         return outputs
 
 
@@ -456,11 +474,12 @@ def cond(walker: Walker, equation: Any, inputs: list[Value], place: Place) -> li
         walker.recording.history += history
         return outputs
     choice = most_expensive({i: calls for i, (calls, _, _) in enumerate(walked)}, recorder)
-    recorder.assume(
-        f"the condition depends on data: the most expensive of {len(walked)} branches, number {choice.counted} "
-        f"({choice.flops[choice.counted]} FLOPs), is counted",
-        place.names.module(""),
-    )
+    if not (walker.is_in_kernel and len({*choice.flops.values()}) == 1):  # of a kernel, only operations count
+        recorder.assume(
+            f"the condition depends on data: the most expensive of {len(walked)} branches, number {choice.counted} "
+            f"({choice.flops[choice.counted]} FLOPs), is counted",
+            place.names.module(""),
+        )
     calls, history, outputs = walked[choice.counted]
     recorder.calls += [*calls, *choice.uncounted]
     walker.recording.history += history
@@ -484,6 +503,44 @@ def shard_map(walker: Walker, equation: Any, inputs: list[Value], place: Place) 
 def _sharded(value: Value, variable: Any) -> Value:
     """Return the shard of a value on one device."""
     return replace(value_of(variable.aval), role=value.role, parameter=value.parameter, is_weight=value.is_weight)
+
+
+def pallas_call(walker: Walker, equation: Any, inputs: list[Value], place: Place) -> list[Value]:
+    """Record a Pallas kernel as one call with the operations of its body at every point of the grid.
+
+    Its operands and results are read and written once, as if no block were loaded twice. Primitives of the body without
+    a cost are listed as calls of their own.
+    """
+    recording, recorder = walker.recording, walker.recording.recorder
+    outputs = [value_of(variable.aval) for variable in equation.outvars]
+    steps = _steps(equation.params["grid_mapping"], inputs)
+    if steps is None or walker.is_in_kernel or recording.has_own_calculator("pallas_call"):
+        recording.record(equation, inputs, outputs, place)
+        return outputs
+    mark, known = len(recorder.calls), len(recording.history)
+    blocks = [value_of(variable.aval) for variable in equation.params["jaxpr"].invars]
+    walker.is_in_kernel = True
+    try:
+        walker.walk(equation.params["jaxpr"], (), blocks, place._replace(times=1, devices=1))
+    finally:
+        walker.is_in_kernel = False
+    body = recorder.calls[mark:]
+    del recorder.calls[mark:], recording.history[known:]
+    flops, macs, unknown = operations_of(body, recorder)
+    recorder.calls += [call._replace(times=call.times * steps * place.times * place.devices) for call in unknown]
+    read, written = (sum(t.nbytes for value in side if (t := value.tensor())) for side in (inputs, outputs))
+    recording.record(
+        equation, inputs, outputs, place, Cost(steps * flops, read, written, {"steps": steps}, steps * macs)
+    )
+    return outputs
+
+
+def _steps(mapping: Any, inputs: Sequence[Value]) -> Dim | None:
+    # Sizes of the grid that are computed come first among the operands.
+    computed = iter([value.number for value in inputs[: mapping.num_dynamic_grid_bounds]])
+    sizes = [size if isinstance(size, int) else next(computed, None) for size in mapping.grid]
+    known = [size for size in sizes if size is not None]
+    return prod(known) if len(known) == len(sizes) else None
 
 
 def custom_linear_solve(walker: Walker, equation: Any, inputs: list[Value], place: Place) -> list[Value]:
@@ -514,6 +571,7 @@ def _region(place: Place, kind: str, walker: Walker) -> str:
 HANDLERS: Mapping[str, Handler] = {
     "cond": cond,
     "custom_linear_solve": custom_linear_solve,
+    "pallas_call": pallas_call,
     "scan": scan,
     "shard_map": shard_map,
     "while": while_loop,

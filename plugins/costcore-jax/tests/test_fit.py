@@ -18,7 +18,7 @@ def test_a_verdict_is_true_to_the_byte():
     for memory, nbytes in found.needs.items():
         below = fit(net, (4, 8), {memory: nbytes - 1})
         assert below.fits is False
-        assert below.because.startswith(f"1 B of {memory} too much")
+        assert below.because.startswith(f"exceeds {memory} by 1 B")
 
 
 def test_a_smaller_batch_fits():

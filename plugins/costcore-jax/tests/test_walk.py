@@ -10,9 +10,11 @@ import jax.numpy as jnp
 import numpy
 import pytest
 from jax import lax
+from jax.experimental import pallas
+from jax.experimental.pallas.ops.gpu import attention
 from jax.extend.core import Primitive
 
-from costcore import Tensor, estimate
+from costcore import Cost, CostWarning, Tensor, estimate
 
 
 def macs(report):
@@ -246,6 +248,93 @@ def test_error_checks_are_not_taken():
     ]
     assert report.total_report["flops"] >= 4 + 3 + 4  # comparisons, any, product
     assert not report.ignored_layers
+
+
+def tiled(x, y, size=16, between=lambda block: block):
+    """A product of matrices by a Pallas kernel, in tiles of 16 x 16."""
+
+    def kernel(x_tile, y_tile, out_tile):
+        @pallas.when(pallas.program_id(2) == 0)
+        def _():
+            out_tile[...] = jnp.zeros_like(out_tile)
+
+        out_tile[...] += between(x_tile[...]) @ y_tile[...]
+
+    (rows, inner), columns = x.shape, y.shape[1]
+    return pallas.pallas_call(
+        kernel,
+        out_shape=jax.ShapeDtypeStruct((rows, columns), x.dtype),
+        grid=(rows // size, columns // size, inner // size),
+        in_specs=[
+            pallas.BlockSpec((size, size), lambda i, j, k: (i, k)),
+            pallas.BlockSpec((size, size), lambda i, j, k: (k, j)),
+        ],
+        out_specs=pallas.BlockSpec((size, size), lambda i, j, k: (i, j)),
+    )(x, y)
+
+
+TILES = 4 * 3 * 2
+"""The points of the grid for matrices of 64 x 32 and 32 x 48."""
+
+
+def test_a_kernel_runs_its_body_at_every_point_of_its_grid():
+    report = estimate(tiled, ((64, 32), (32, 48)))
+    (call,) = report.trace.calls
+    assert (call.type, call.times, report.status) == ("pallas_call", 1, "complete")
+    # every tile: 16 products of 16 for each of its 16 x 16 elements, which are added up, and a comparison with 0
+    total = report.total_report
+    assert total["macs"] == TILES * 16**3 == 64 * 32 * 48
+    assert total["flops"] == total["macs"] + TILES * (16 * 16 + 1)
+    assert (total["mread"], total["mwrite"]) == (4 * (64 * 32 + 32 * 48), 4 * 64 * 48)
+
+
+def test_a_kernel_inside_a_loop_and_a_batch():
+    def looped(x, y):
+        return lax.fori_loop(0, 3, lambda _, total: total + tiled(x, y), jnp.zeros((64, 48)))
+
+    assert macs(estimate(looped, ((64, 32), (32, 48)))) == 3 * 64 * 32 * 48
+    assert macs(estimate(jax.vmap(tiled), ((5, 64, 32), (5, 32, 48)))) == 5 * 64 * 32 * 48
+
+
+def test_flash_attention_has_the_products_of_attention():
+    def attend(x):
+        return attention.mha(x, x, x, None, interpret=True)
+
+    report = estimate(attend, Tensor((2, 256, 4, 64), "float16"))  # [batch, length, heads, size]
+    assert macs(report) == 2 * (2 * 4) * 256 * 256 * 64  # scores and weighted values
+    assert report.status == "complete"
+
+
+def test_what_a_kernel_calls_is_never_counted_as_zero():
+    mystery = Primitive("mystery")
+    mystery.def_abstract_eval(lambda x: x)
+    with pytest.warns(CostWarning, match="no calculator for 'jax::mystery': 1 call"):
+        report = estimate(lambda x, y: tiled(x, y, between=mystery.bind), ((64, 32), (32, 48)))
+    assert report.status == "partial"
+    (entry,) = report.ignored_layers.values()
+    assert (entry["type"], entry["mread"]) == ("mystery", TILES * 16 * 16 * 4)
+    assert macs(report) == 64 * 32 * 48
+
+
+def test_a_formula_for_kernels_replaces_their_bodies():
+    def formula(layer):
+        return Cost(7, layer.read, layer.written, {})
+
+    report = estimate(tiled, ((64, 32), (32, 48)), calculators={"jax::pallas_call": formula})
+    assert (report.total_report["flops"], macs(report)) == (7, 0)
+
+
+def test_a_grid_that_data_decide_is_listed():
+    def kernel(x, out):
+        out[...] = x[...] + 1
+
+    def rows(n, x):
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        block = pallas.BlockSpec((8, 128), lambda i: (i, 0))
+        return pallas.pallas_call(kernel, shape, grid=(n,), in_specs=[block], out_specs=block)(x)
+
+    with pytest.warns(CostWarning, match="no calculator for 'jax::pallas_call'"):
+        assert estimate(rows, (Tensor((), "int32"), (64, 128))).status == "partial"
 
 
 def test_dimension_numbers_of_products():

@@ -362,7 +362,7 @@ def test_a_verdict_is_true_to_the_byte(capsys):
     for memory, nbytes in (("sram", sram), ("flash", flash)):
         capsys.readouterr()
         assert main(["fit", path, f"{memory}={nbytes - 1}B"]) == 1
-        assert f"1 B of {memory} too much" in capsys.readouterr().out
+        assert f"exceeds {memory} by 1 B" in capsys.readouterr().out
 
 
 def test_sizes_that_are_arguments_need_values(write):

@@ -87,7 +87,7 @@ def test_the_micro_strategy_is_the_plan_of_the_runtime(counted):
     assert arena.size <= PLANNED[name]
 
 
-@pytest.mark.parametrize(("limit", "said"), [(64_000, "which is too much"), (80_000, "which fits too")])
+@pytest.mark.parametrize(("limit", "said"), [(64_000, "which does not fit"), (80_000, "which fits too")])
 def test_a_verdict_says_what_the_planner_of_the_runtime_takes(tmp_path, limit, said):
     """It takes 73,728 bytes, see :data:`PLANNED`; a layout of 55,296 exists."""
     path = tmp_path / "vww.tflite"

@@ -366,7 +366,7 @@ def test_every_file_has_a_verdict(name, capsys):
         if not nbytes:  # two files store no tensor that a run reads
             continue
         assert main(["fit", path, f"{memory}={nbytes - 1}B", "--no-suggestions"]) == 1
-        assert f"1 B of {memory} too much" in capsys.readouterr().out
+        assert f"exceeds {memory} by 1 B" in capsys.readouterr().out
 
 
 def test_what_cannot_be_said_is_a_sentence(capsys):

@@ -33,7 +33,7 @@ def test_it_fits_to_the_byte(make):
         target = {"sram": sram, "flash": flash, memory: {"sram": sram, "flash": flash}[memory] - 1}
         below = fit(make(), None, target)
         assert below.fits is False
-        assert below.because.startswith(f"1 B of {memory} too much")
+        assert below.because.startswith(f"exceeds {memory} by 1 B")
     memory = sram + KEPT.get(make, 0) + flash
     together = fit(make(), None, memory)
     assert (together.fits, together.needs) == (True, {"memory": memory})

@@ -77,7 +77,7 @@ def rectangles(picture):
     ("sizes", "shown", "limit", "words"),
     [
         ((30, 20), [("parameter", "0", "30"), ("kv", "30", "20"), ("free", "50", "50")], "100%", "limit 100 B"),
-        ((90, 60), [("parameter", "0", "60"), ("kv", "60", "40")], "66.67%", "limit 100 B, 50 B too much"),
+        ((90, 60), [("parameter", "0", "60"), ("kv", "60", "40")], "66.67%", "limit 100 B, exceeded by 50 B"),
     ],
 )
 def test_a_bar_shows_what_fills_a_memory(sizes, shown, limit, words):

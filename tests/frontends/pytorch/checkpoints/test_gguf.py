@@ -271,7 +271,7 @@ def test_a_file_fits_or_not(tmp_path, capsys):
     capsys.readouterr()
     assert main(["fit", path, f"{least} B"]) == 1
     text = capsys.readouterr().out
-    assert "too much" in text
+    assert "exceeds memory by" in text
     assert "cannot be tried" not in text  # a file is neither cast nor sharded
 
 

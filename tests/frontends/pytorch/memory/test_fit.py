@@ -101,7 +101,7 @@ def test_every_remedy_is_what_a_capture_says():
     verdict = fit(network, inputs, "1.2 MB", train=True, optimizer="adamw", context=0)
     assert not verdict.fits
     assert verdict.needs == {"memory": estimate(network, inputs, memory=True, optimizer="adamw").memory.peak}
-    assert verdict.because.startswith(f"{(verdict.needs['memory'] - 1_200_000) / 2**20:.3f} MiB of memory too much")
+    assert verdict.because.startswith(f"exceeds memory by {(verdict.needs['memory'] - 1_200_000) / 2**20:.3f} MiB;")
     names = [each.name for each in verdict.suggestions]
     assert {"autocast", "fully_sharded"} <= {*names}
     for each in verdict.suggestions:
@@ -156,7 +156,7 @@ def test_values_and_weights_in_memories_of_their_own():
     """Linear(64, 32): 64 + 32 values of 4 bytes, and 64 * 32 + 32 weights; as int8 96 bytes and 2,048 + 4 * 32."""
     verdict = fit(nn.Linear(64, 32), (1, 64), "384 B sram, 8319 B flash", align=1)
     assert (verdict.fits, verdict.needs) == (False, {"sram": 384, "flash": 8_320})
-    assert verdict.because == "1 B of flash too much"
+    assert verdict.because == "exceeds flash by 1 B"
     (integers,) = (each for each in verdict.suggestions if each.name == "int8")
     assert (integers.fits, integers.needs) == (True, {"sram": 96, "flash": 2_176})
     assert fit(nn.Linear(64, 32), (1, 64), "384 B sram, 8320 B flash", align=1).fits
@@ -193,7 +193,7 @@ def test_the_command(target, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["fits"] is False
     assert (found["needs"], found["limit"]) == ({"memory": 4_012_000}, {"memory": 4_011_999})
-    assert found["because"].startswith("1 B of memory too much")
+    assert found["because"].startswith("exceeds memory by 1 B")
     assert {each["name"] for each in found["suggestions"]} == {"bfloat16"}
     assert main(["fit", target, "cortex-m4-168", "--input", "1x1000"]) == 2
     assert main(["fit", target, "5 MB", "--input", "1x10"]) == 2

@@ -6,6 +6,7 @@ call that PyTorch refuses is always left to it.
 
 from __future__ import annotations
 
+import inspect
 import math
 import random
 from collections.abc import Callable
@@ -707,6 +708,16 @@ def test_arange_leaves_everything_else_to_pytorch():
     ]:
         assert kernel(*args, **options) is None
         assert FAST_KERNELS["aten::arange.start"](0, *args, **options) is None
+
+
+def test_kernels_take_the_arguments_of_their_operators():
+    # PyTorch leaves out trailing arguments that have their default values.
+    for name, kernel in FAST_KERNELS.items():
+        operator, _, overload = name.removeprefix("aten::").partition(".")
+        arguments = getattr(getattr(torch.ops.aten, operator), overload or "default")._schema.arguments
+        for given in (arguments, [each for each in arguments if not each.has_default_value()]):
+            named = {each.name: None for each in given if each.kwarg_only}
+            inspect.signature(kernel).bind(*[None for each in given if not each.kwarg_only], **named)
 
 
 def test_no_operator_goes_unchecked():
