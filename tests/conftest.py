@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +38,8 @@ SLOW = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--overwrite", action="store_true", help="regenerate the files of tests/golden")
+    with contextlib.suppress(ValueError):  # the tests of a plug-in have it, in a run of both
+        parser.addoption("--overwrite", action="store_true", help="regenerate the files of tests/golden")
 
 
 @pytest.fixture

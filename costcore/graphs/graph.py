@@ -677,7 +677,7 @@ def window(
 def same_padding(size: Dim, kernel: Dim, step: int = 1, dilation: int = 1) -> Dim:
     """Return the total padding with which an axis has ``ceil(size / step)`` windows."""
     total: Dim = (ceil_div(size, max(step, 1)) - 1) * step + dilation * (kernel - 1) + 1 - size
-    return max(total, 0) if isinstance(total, int) else maximum(total, 0) if step > 1 else total
+    return maximum(total, 0)
 
 
 def matmul(x: Sequence[Dim], y: Sequence[Dim], turn_x: bool = False, turn_y: bool = False) -> Shape:

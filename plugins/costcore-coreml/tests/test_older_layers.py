@@ -422,6 +422,7 @@ ROWS = [
     ("sequenceRepeat", 340, b"", [(2, 1, 3, 4, 4)], ["tile"], (2, 1, 3, 4, 4), 0, 0),
     ("slice", 350, number(1, 1) + number(2, -1) + number(4, 2), [MAP], ["slice"], (2, 3, 4, 2), 0, 0),
     ("slice", 350, number(1, 1) + number(2, 3), [MAP], ["slice"], (2, 2, 4, 4), 0, 0),
+    ("slice", 350, number(1, 1) + number(2, 4) + number(4, 1), [(5, *MAP)], ["slice"], (5, 2, 3, 3, 4), 0, 0),
     ("copy", 600, b"", [MAP], ["reshape"], MAP, 0, 0),
     *(
         ("gelu", 795, number(1, mode), [MAP], [op], MAP, 96 * each, 0)

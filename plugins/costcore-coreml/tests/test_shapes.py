@@ -172,6 +172,12 @@ SHAPES = [
         {"kernel_sizes": (2, 3), "strides": (5, 4), "pad_type": "custom", "pad": (1, 1, 0, 0), "ceil_mode": True},
         [(6, 3, 2, 3)],
     ),
+    # one row of padding below: ceil((8 + 1 - 1) / 4) + 1 = 3, the last of which begins at 8, in the padding
+    (
+        "max_pool",
+        {"kernel_sizes": (1, 3), "strides": (4, 4), "pad_type": "custom", "pad": (0, 1, 0, 0), "ceil_mode": True},
+        [(6, 3, 2, 3)],
+    ),
     ("reduce_argmin", {"keep_dims": False}, [(6, 3, 8)]),
     ("reduce_argmax", {"axis": 0, "keep_dims": True}, [(1, 3, 8, 9)]),
     ("resize", {"shape": (0, 5), "resized_dims": 2}, [(6, 3, 8, 5)]),

@@ -138,13 +138,15 @@ def test_one_activation_is_part_of_a_layer(read, kinds, ops):
     assert [op for op, *_ in calls(read(net.result(y)))] == ["quantize", "quantized_conv", *ops]
 
 
-@pytest.mark.parametrize("case", ["real weights", "result", "many levels"])
+@pytest.mark.parametrize("case", ["real weights", "result", "many levels", "many levels, pooled"])
 def test_what_stays_real(read, case):
     """Nothing reads integers: products with real weights, results of the network, and too many levels for integers."""
     net = Net(1, 4, 8, 8)
-    x = net.quantize(net.x, levels="1000000" if case == "many levels" else "256")
+    x = net.quantize(net.x, levels="1000000" if case.startswith("many levels") else "256")
     if case == "result":
         y = net.quantize(net.conv(net.x, 4))
+    elif case == "many levels, pooled":
+        y = net.conv(net.then("MaxPool", x, kernel="3, 3", **WINDOWS), 4)
     else:
         y = net.conv(x, 4, net.add("Const", (), (4, 4, 3, 3)) if case == "real weights" else None)
     report = read(net.result(y))
