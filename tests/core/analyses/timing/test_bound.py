@@ -65,6 +65,14 @@ def test_only_the_products_of_weights_count_as_quantized():
     assert work_of(layer, cost, TOY).matrix == pytest.approx(2000 / 16e12)
 
 
+@pytest.mark.parametrize(("op", "products", "other"), [("linear", ("x", "w"), "b"), ("attention", ("q", "k"), "mask")])
+def test_a_narrow_bias_or_mask_does_not_make_products_narrow(op, products, other):
+    """1000 multiply-adds of float32 run on the vector engine, 2000 FLOP at 1e12; those of float16 on the other one."""
+    x = Tensor((10, 10), "float32")
+    layer = Layer(op, {**dict.fromkeys(products, x), other: Tensor((10, 10), "float16")}, [x])
+    assert work_of(layer, Cost(Operations(fma=1000), 0, 0, {}, 1000), TOY) == pytest.approx((0, 2e-9, 0, 0, 0))
+
+
 def test_classes_of_operations_use_pipes_side_by_side():
     x = Tensor((1000,), "float32")
     layer = Layer("anything", {"x": x}, [x])
