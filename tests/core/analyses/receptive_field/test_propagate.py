@@ -315,6 +315,15 @@ def test_windows_of_positions_are_followed_exactly():
     assert (field.size, field.stride, field.region(5), field.is_global) == ((2,), (1,), ((4, 5),), False)
 
 
+def test_the_product_of_two_vectors_sees_both():
+    """Of two rows of 8, one number: it sees both rows, and mixes all columns."""
+    graph = Graph(2, 8)
+    selected = [graph.call("select", [1], (8,), axis=0, index=row) for row in range(2)]
+    graph.call("matmul", selected, (), names=["x0", "x1"])
+    rows, columns = (graph.fields(axis).last for axis in range(2))
+    assert (rows.size, rows.is_global, columns.is_global, columns.global_by) == ((2,), False, True, ("matmul-3",))
+
+
 def test_a_patch_merging_has_twice_the_stride():
     graph = Graph(1, 8, 3)
     parts = [graph.slice(1, 1, start, None, 2) for start in (0, 1)]
