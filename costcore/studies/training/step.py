@@ -250,7 +250,10 @@ class Products:
             scores = layer.out if layer.attrs["scores"] == "y" else layer[layer.attrs["scores"]]
             macs = macs * scores.size // layer.attrs["pairs"]
             queries, keys = scores.shape[-2:]
+            forward = shares
             shares = self._computed(layer, queries, keys, (layer.attrs["pairs"], scores.size))
+            if forward and self._packing.documents:  # the product does not show whether the attention is causal
+                shares = (*shares[:2], forward[PAIRS.index("packed")])
             kind, is_masked = ATTENTION, False
         return kind, macs, shares, is_masked
 

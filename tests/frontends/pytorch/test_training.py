@@ -258,7 +258,9 @@ class Net(nn.Module):
 
 # The layer takes 16 * 8 * 24 = 3,072 MACs forward and as many for the gradient of its weight: 12,288 FLOPs. Two
 # products of 16 * 16 pairs of 8 take 4,096 MACs, three times in a step: 24,576 FLOPs, and 136 / 256 of it if causal.
-ALL_PAIRS, CAUSAL_PAIRS = 12_288 + 24_576, 12_288 + 13_056
+# Documents of 10 and 6 tokens have 55 + 21 = 76 causal pairs.
+ALL_PAIRS, CAUSAL_PAIRS, PACKED_PAIRS = 12_288 + 24_576, 12_288 + 13_056, 12_288 + 7_296
+PACKED = ["--document-lengths", "10,6", "--pairs", "packed"]
 
 
 @pytest.mark.parametrize(
@@ -268,6 +270,8 @@ ALL_PAIRS, CAUSAL_PAIRS = 12_288 + 24_576, 12_288 + 13_056
         (["--attention", "computed"], CAUSAL_PAIRS),
         (["--pairs", "causal"], CAUSAL_PAIRS),
         (["--attention", "computed", "--pairs", "all"], ALL_PAIRS),
+        (PACKED, PACKED_PAIRS),
+        (["--attention", "computed", *PACKED], PACKED_PAIRS),
     ],
 )
 def test_computed_pairs_are_those_of_the_law(tmp_path, capsys, options, expected):
