@@ -150,6 +150,20 @@ def test_drafts_are_verified_together(requests, served):
     assert requests(output=5, **options).sequences == 2
 
 
+def test_drafts_are_noted(requests, served):
+    """With three drafts, half of them accepted: 1 + 1/2 + 1/4 + 1/8 tokens."""
+    draft = served(ToyDecoder(has_experts=False, blocks=Blocks(1, 6, 1)))
+    (note,) = (note for note in requests(draft=draft, drafts=3, acceptance=0.5).notes if "drafts" in note)
+    assert note == "3 drafts a step, each accepted with probability 0.5: 1.88 tokens per step"
+    assert not any("drafts" in note for note in requests().notes)
+
+
+@pytest.mark.parametrize(("has_experts", "batch", "is_near"), [(False, 1, True), (False, 2, False), (True, 1, False)])
+def test_published_runs_are_of_one_sequence_without_experts(served, has_experts, batch, is_near):
+    time = served(ToyDecoder(has_experts=has_experts, blocks=Blocks(1, 6, 1))).prefill(4, batch=batch).time("l4")
+    assert ("published runs of llama.cpp on 3 NVIDIA devices, f16" in str(time.reached)) == is_near
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
