@@ -91,6 +91,7 @@ def test_narrow_types_are_packed_unless_the_device_states_a_rate():
 
     assert (rate("float32"), rate("float16"), rate("bfloat16")) == (1e12, 2e12, 2e12)
     assert (rate("int8"), rate("float64"), rate("complex64")) == (4e12, 1e12, 1e12)
+    assert (rate("uint2"), rate("uint1"), rate("string")) == (16e12, 32e12, 32e12)  # 32 bits of a lane
 
 
 def test_a_formula_that_returns_a_number_is_taken_as_multiply_adds():
