@@ -30,6 +30,7 @@ ROWS = [
     moves("contiguous-expanded", lambda x: x.expand(3, 5).contiguous(), (3, 1), 3, 15, "reads the 3 stored, writes 15"),
     moves("clone", torch.clone, X, 15, 15, "a copy"),
     moves("clone-slice", lambda x: x[:, 1:3].clone(), X, 6, 6, "a copy of 6 elements"),
+    moves("narrow_copy", lambda x: torch.narrow_copy(x, 1, 1, 2), X, 6, 6, "a copy of 6 elements"),
     moves("cat", lambda a, b: torch.cat([a, b]), (X, (2, 5)), 25, 25, "reads both, writes both"),
     moves(
         "cat-expanded", lambda a, b: torch.cat([a, b.expand(3, 5)]), (X, (3, 1)), 18, 30, "reads 15 and the 3 stored"
