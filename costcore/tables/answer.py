@@ -369,7 +369,7 @@ class ReportTable:
         shown = self._with(self.rows)
         chosen = [by_name[name] for name in names if name in by_name]
         if chosen:
-            shown.columns, shown.dropped_first, shown.labels = chosen, None, 1
+            shown.columns, shown.dropped_first = chosen, None
         return shown
 
     def top(self: AnyTable, n: int | None, title: str = "") -> AnyTable:

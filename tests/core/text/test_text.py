@@ -217,6 +217,17 @@ def test_a_screen_that_is_closed_writes_nothing():
     screen.close()
 
 
+def test_a_long_line_goes_on_two_characters_to_the_right(monkeypatch):
+    """In a terminal of 20 characters, "  note: one two three" has 21."""
+    monkeypatch.setenv("COLUMNS", "20")
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    screen = Screen(stream, "--format table")
+    screen.write("  note: one two three four\n")
+    screen.finish()
+    assert stream.getvalue() == "  note: one two\n    three four\n"
+
+
 @pytest.mark.parametrize(
     ("text", "base", "number"),
     [
