@@ -58,6 +58,9 @@ def test_modules_lie_inside_their_parents_in_proportion():
     (axes,) = picture.figure().axes
     boxes = [(box.get_x(), box.get_y(), box.get_height()) for box in axes.patches]
     assert boxes == [(0, 0, 400), (1, 0, 300), (2, 0, 200), (2, 200, 100), (1, 300, 100)]
+    middles = {text.get_text(): text.get_position()[1] for text in axes.texts}
+    assert middles == {"total 100.0%": 200, "large 75.0%": 150, "a 50.0%": 100, "b 25.0%": 250, "small 25.0%": 350}
+    assert [text.get_text() for text in axes.figure.legends[0].get_texts()] == ["mul", "add"]
     assert "large 75.0%" in texts(picture._repr_svg_())
 
 
@@ -118,6 +121,9 @@ def test_intensity_has_a_dot_per_call_with_flops_and_bytes():
     (low, high), ticks = axes.get_xlim(), axes.xaxis.get_major_formatter()
     shown = [ticks(value, None) for value in axes.get_xticks() if low <= value <= high]
     assert shown == ["8 B", "16 B"]
+    many = [html_reports.call("mul", f"m{n}", n, 4, 4) for n in (4000, 16_000)]  # 500 and 2000 FLOPs per byte
+    (axes,) = html_reports.report(many).plot("intensity").figure().axes
+    assert [text.get_text() for text in axes.texts] == ["1k", "10k"]
     alike = html_reports.report([html_reports.call("mul", f"m{i}", 200, 8, 8) for i in range(3)])
     assert "×3" in texts(alike.plot("intensity")._repr_svg_())
 
