@@ -472,7 +472,7 @@ class RankReports(Result, dict[int, Report]):
 
 def _row(rank: int, report: Report) -> dict[str, Any]:
     total, held = report.total_report, report.trace.run.rank
-    row = {**total, "rank": rank, "mrw": total["mread"] + total["mwrite"], "n_held": held and held.n_params}
+    row = {**total, "rank": rank, "n_held": held and held.n_params}
     return row if report.memory is None else {**row, "peak": report.memory.peak}
 
 

@@ -174,6 +174,10 @@ def test_all_ranks_add_up_to_the_model_and_what_is_replicated():
     assert list(reports) == [0, 1, 2, 3]
     macs = sum(report.total_report["macs"] for report in reports.values())
     assert macs == estimate(net, TOKEN_IDS).total_report["macs"] + 3 * TOKENS * HEAD
+    (table,) = reports.to_dict()["tables"]
+    keys = ("flops", "macs", "mrw", "mcomm")
+    expected = [[rank, *(report.total_report[key] for key in keys)] for rank, report in reports.items()]
+    assert [[row[key] for key in ("rank", *keys)] for row in table["rows"]] == expected
     assert list(estimate_ranks(net, TOKEN_IDS, mesh={"tp": 4}, plan=TENSOR_PARALLEL, ranks=(1, -1))) == [1, 3]
     with pytest.raises(TypeError, match="ranks must be a list of ranks"):
         estimate_ranks(net, TOKEN_IDS, mesh={"tp": 4}, plan=TENSOR_PARALLEL, ranks=2)
