@@ -124,6 +124,7 @@ def test_a_document_has_exact_numbers(model, tmp_path, capsys):
         (["--steps", "0"], "steps must be a positive whole number (got 0)"),
         (["--steps", "1", "--tokens", "1"], "argument --tokens: not allowed with argument --steps"),
         (["--devices", "0"], "devices must be a positive whole number"),
+        (["--devices", "-4"], "devices must be a positive whole number (got -4)"),
         (["--device", "h10"], "unknown device 'h10'"),
         (["--device", "l4", "--peak", "1e12"], "--device cannot be combined with --peak"),
         (["--step-seconds", "1"], "--step-seconds needs --device or --peak"),
