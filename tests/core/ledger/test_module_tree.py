@@ -4,9 +4,9 @@ import io
 import pytest
 import sympy
 
-from costcore import ComputationalCostHook, TreeColumns, estimate
+from costcore import ComputationalCostHook, Layer, Tensor, TreeColumns, estimate
 from tests.core.toy_networks import chain, nested_report
-from tests.core.traces import Module
+from tests.core.traces import Call, Module, Recorder, report_of
 
 ADDED = (
     *("flops", "macs", "mread", "mwrite", "mrw", "n_layers", "n_unknown"),
@@ -100,6 +100,14 @@ def test_the_output_shape_is_that_of_the_last_forward_call(toy):
         toy.run("toy::Double", (5, 7), module="a.b")
     nodes = {node["path"]: node for _, node in walk(hook.report.tree()) if not node["is_own"]}
     assert nodes["a"]["output_shape"] == nodes["a.b"]["output_shape"] == nodes[""]["output_shape"] == (5, 7)
+
+
+def test_the_output_shape_without_a_forward_call_is_that_of_the_last_call():
+    recorder = Recorder()
+    for shape in ((2, 3), (5, 7)):
+        layer = recorder.intern(Layer("relu", {"x": Tensor(shape)}, [Tensor(shape)]))
+        recorder.record(Call(layer, "relu", module="a", phase="backward"))
+    assert [node["output_shape"] for _, node in walk(report_of(recorder).tree())] == [(5, 7)] * 2
 
 
 def test_without_a_model_the_tree_has_the_module_paths_of_calls(toy):

@@ -143,6 +143,13 @@ H, W = symbol_of("h"), symbol_of("w")
 
 
 @pytest.mark.parametrize(
+    ("ratio", "text"), [(3 / H, "3/h"), (-2 / H, "-2/h"), (5 / (H * W), "5/(h*w)"), (3 / H**2, "3/h**2")]
+)
+def test_a_number_over_a_size_is_a_fraction(ratio, text):
+    assert as_text(ratio) == text
+
+
+@pytest.mark.parametrize(
     ("size", "text"),
     [
         (floor_div(H + 31, 32) * W, "w*ceiling(h/32)"),
