@@ -240,8 +240,8 @@ class Products:
             if "pairs" in layer.attrs:  # attention="computed": the MACs are those of the computed pairs
                 macs = macs * pairs_of(layer) // layer.attrs["pairs"]
         elif call.phase == "backward":
-            known = (self._forward[key] for key in _keys(call, macs) if key in self._forward)
-            kind, shares, is_masked = next(known, (WEIGHTS, (), False))
+            found = (self._forward[key] for key in _keys(call, macs) if key in self._forward)
+            kind, shares, is_masked = next(found, (WEIGHTS, (), False))
         elif layer.op in PRODUCT_OPERATORS and not _has_weight(call, self._weights):
             kind, shares, is_masked = self._of_activations(call, macs)
         else:
@@ -250,16 +250,18 @@ class Products:
             scores = layer.out if layer.attrs["scores"] == "y" else layer[layer.attrs["scores"]]
             macs = macs * scores.size // layer.attrs["pairs"]
             queries, keys = scores.shape[-2:]
-            forward = shares
-            shares = self._computed(layer, queries, keys, (layer.attrs["pairs"], scores.size))
-            if forward and self._packing.documents:  # the product does not show whether the attention is causal
-                shares = (*shares[:2], forward[PAIRS.index("packed")])
+            # The backward pass of causal attention, as products, does not show that it is causal.
+            known = shares[PAIRS.index("packed") :]
+            shares = self._computed(layer, queries, keys, (layer.attrs["pairs"], scores.size), *known)
             kind, is_masked = ATTENTION, False
         return kind, macs, shares, is_masked
 
-    def _computed(self, layer: Layer, queries: int, keys: int, computed: tuple[int, int]) -> Shares:
+    def _computed(
+        self, layer: Layer, queries: int, keys: int, computed: tuple[int, int], *known: tuple[int, int]
+    ) -> Shares:
+        # The mask may allow fewer pairs than are within documents, or more.
         everything, _, packed = self._packing.shares(layer, queries, keys, is_masked=True)
-        return everything, computed, packed if self._packing.documents else computed
+        return everything, computed, min(computed, packed, *known, key=lambda share: Fraction(*share))
 
     def _attention(self, call: Call) -> tuple[str, Shares, bool]:
         layer = call.layer

@@ -244,6 +244,7 @@ def test_an_lstm_has_the_gradients_of_its_cells(input_needs, state_needs, frozen
 
 
 NETWORK = """
+import torch
 from torch import nn
 
 class Net(nn.Module):
@@ -253,8 +254,13 @@ class Net(nn.Module):
 
     def forward(self, x):
         q, k, v = self.project(x).chunk(3, -1)
-        return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return ATTENTION
 """
+
+FLAG = "nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)"
+LOWER = "torch.ones(16, 16, dtype=torch.bool).tril()"
+MASK = f"nn.functional.scaled_dot_product_attention(q, k, v, attn_mask={LOWER})"
+BY_HAND = f"(q @ k.mT).masked_fill(~{LOWER}, -torch.inf).softmax(-1) @ v"
 
 # The layer takes 16 * 8 * 24 = 3,072 MACs forward and as many for the gradient of its weight: 12,288 FLOPs. Two
 # products of 16 * 16 pairs of 8 take 4,096 MACs, three times in a step: 24,576 FLOPs, and 136 / 256 of it if causal.
@@ -272,10 +278,15 @@ PACKED = ["--document-lengths", "10,6", "--pairs", "packed"]
         (["--attention", "computed", "--pairs", "all"], ALL_PAIRS),
         (PACKED, PACKED_PAIRS),
         (["--attention", "computed", *PACKED], PACKED_PAIRS),
+        (["--attention", "computed", "--document-lengths", "16", "--pairs", "packed"], CAUSAL_PAIRS),
     ],
 )
-def test_computed_pairs_are_those_of_the_law(tmp_path, capsys, options, expected):
+@pytest.mark.parametrize("attention", [FLAG, MASK, BY_HAND], ids=["flag", "mask", "by hand"])
+def test_computed_pairs_are_those_of_the_law(tmp_path, capsys, attention, options, expected):
+    """A mask that is a tensor allows all pairs, unless they are computed or stated to be causal."""
     path = tmp_path / "net.py"
-    path.write_text(NETWORK)
+    path.write_text(NETWORK.replace("ATTENTION", attention))
+    if attention != FLAG and ("computed" not in options or "10,6" in options):
+        options = [*options, "--masks", "causal"]
     assert main(["train", f"{path}:Net", "--input", "1x16x8", "--tokens", "1e3", *options]) == 0
     assert re.search(r"Model FLOPs +\S+ +([\d,]+)", capsys.readouterr().out)[1] == f"{1000 * expected:,}"
