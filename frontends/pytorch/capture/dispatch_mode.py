@@ -35,7 +35,7 @@ from costcore.trace.run import Recorder, Regrouping
 
 from ..meta import replacements
 from ..meta.branches import CONDITION_IS_TRUE, NUMBERS_ARE_ONE, Branches
-from ..meta.propagate_values import DRAWN, TOO_LARGE, Change, assumptions_of, choose, propagate
+from ..meta.propagate_values import DRAWN, SELECTED, TOO_LARGE, Change, assumptions_of, choose, propagate
 from ..meta.replacements import SPARSE_RESULT, result_without_kernel, where_by_bytes, with_values_of
 from ..meta.values import (
     META,
@@ -256,11 +256,20 @@ class CaptureMode(TorchDispatchMode):
             return self._run_without_data
         if plan.native == EQUAL and self._constants.include(self.recording.modules.innermost, args):
             return self._run_comparison
-        if plan.func is MOVE and (self.is_estimate or args[0].is_meta) and is_move(*args, **kwargs):
-            return self._run_move
+        if plan.func is MOVE:
+            if not isinstance(args[0], Tensor):
+                return self._run_scalar_tensor
+            if (self.is_estimate or args[0].is_meta) and is_move(*args, **kwargs):
+                return self._run_move
         if plan.assumed_result is not None and self._is_without_data(args):
             return self._run_assumed
         return self._choose_whole(plan)
+
+    def _run_scalar_tensor(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+        # Inside vmap, PyTorch moves the Python number of ``x * 2`` into a tensor by the operator that copies tensors.
+        plan = self.cache.plans.of(torch.ops.aten.scalar_tensor.default)
+        kwargs = {name: value for name, value in kwargs.items() if name in ("dtype", "device")}
+        return self._choose_run(plan, args, kwargs)(plan, args, kwargs)
 
     def _may_get_gradients(self, plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
         # The model may write results into the tensor, and autograd wants gradients on the device of a tensor. Kernels
@@ -424,7 +433,9 @@ class CaptureMode(TorchDispatchMode):
 
     def _run_assumed(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         known = None if plan.known_result is None else plan.known_result(self.values, plan.func, *args, **kwargs)
-        if known is not None:
+        if known is not None and not (
+            known[1] & SELECTED and isinstance(known[0], bool)
+        ):  # tries ``if mask.sum() > 9``
             result, flags = known
             for assumption in assumptions_of(flags):
                 self.assume(assumption)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, UntypedStorage
 from torch._ops import OpOverload
 
+from .branches import MASK_SELECTS_ALL
 from .values import (
     CPU,
     FLOATS,
@@ -360,7 +361,7 @@ def _read(value: Any, readings: Mapping[int, Any]) -> Any:
 # flagged value decides something.
 
 
-BALANCED, FINITE, UNSHUFFLED, FACTORED = 1, 2, 4, 32
+BALANCED, FINITE, UNSHUFFLED, FACTORED, SELECTED = 1, 2, 4, 32, 64
 """Flags of values that rest on an assumption."""
 
 TOO_LARGE, DRAWN = 8, 16
@@ -371,6 +372,7 @@ ASSUMPTIONS: Mapping[int, str] = {
     FINITE: "numbers without data were taken as finite",
     UNSHUFFLED: "a random permutation was taken to keep the order",
     FACTORED: "factorizations of matrices without data were taken to succeed",
+    SELECTED: MASK_SELECTS_ALL,
 }
 """The assumption of each flag."""
 
@@ -479,6 +481,14 @@ def _even_counts(total: int, bins: int) -> Tensor:
     return total // bins + (torch.arange(bins) < total % bins).long()
 
 
+def _count_of_mask(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
+    # Code splits ``x[mask]`` by ``mask.sum(1)``, and such a mask selects every element.
+    mask = arguments["self"]
+    if mask.dtype is not torch.bool:
+        return []
+    return _filled(mask.numel() // max(result.numel(), 1), SELECTED)(arguments, result)
+
+
 def _equal_to_itself(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
     # PyTorch computes ``isfinite`` as ``(x == x) * (abs(x) != inf)``; this is the first half.
     return _filled(1, FINITE)(arguments, result) if arguments["self"] is arguments["other"] else []
@@ -549,6 +559,7 @@ CHOICES: Mapping[str, ShapeRule] = {
     **dict.fromkeys((f"aten::{name}" for name in _PICKS.split()), _picked),
     "aten::multinomial": _multinomial,
     "aten::bincount": _bincount,
+    **dict.fromkeys(("aten::sum", "aten::count_nonzero"), _count_of_mask),
     "aten::randperm": _randperm,
     **dict.fromkeys(("aten::isnan", "aten::isinf"), _filled(0, FINITE)),
     "aten::isfinite": _filled(1, FINITE),
