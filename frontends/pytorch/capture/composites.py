@@ -560,7 +560,7 @@ ActiveMode = Callable[[], "CaptureMode | None"]
 """Returns the mode of the running thread."""
 
 FUNCTIONS: tuple[tuple[Any, str], ...] = (
-    *((Tensor, name) for name in ("tolist", "numpy", "__format__", "new_tensor")),
+    *((Tensor, name) for name in ("tolist", "numpy", "__format__", "new_tensor", "type")),
     *((torch, name) for name in ("tensor", "as_tensor", "asarray", "from_numpy")),
 )
 """The functions to replace, and their owners."""
@@ -589,6 +589,7 @@ def _patched_values(active_mode: ActiveMode) -> dict[str, Callable[..., Any]]:
         "numpy": _numpy,
         "__format__": _format,
         "new_tensor": _make_like,
+        "type": _type,
         "tensor": _make,
         "as_tensor": _make,
         "asarray": _make,
@@ -648,6 +649,18 @@ def _numpy(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, *, f
 
 def _format(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, spec: str) -> Any:
     return tensor.item().__format__(spec) if _is_without_data(tensor) and not tensor.dim() else original(tensor, spec)
+
+
+def _type(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+    # ``x.type()`` is "torch.FloatTensor", and ``x.type("torch.DoubleTensor")`` moves no tensor, as in a run on a CPU.
+    if not mode.is_estimate or not _is_without_data(tensor):
+        return original(tensor, *args, **kwargs)
+    if not args and not kwargs:
+        return original(tensor).replace("torch.meta.", "torch.")
+    kind, *rest = args or (kwargs.pop("dtype"),)
+    if isinstance(kind, str) and kind.startswith("torch.") and kind.count(".") == 1:
+        kind = getattr(torch, kind.partition(".")[2], kind)
+    return original(tensor, getattr(kind, "dtype", kind), *rest, **kwargs)
 
 
 def _make(mode: CaptureMode, original: Callable[..., Any], data: Any, *args: Any, **kwargs: Any) -> Any:

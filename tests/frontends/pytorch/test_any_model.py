@@ -209,6 +209,33 @@ def test_training_bags_equals_a_run(mode, sparse):
     assert totals(estimate(bags, inputs, backward=True)) == totals(hook)
 
 
+def test_training_weighted_bags_equals_a_run():
+    table, weights = nn.Embedding(50, 8).weight, nn.Parameter(torch.rand(4, 3))
+
+    def step():
+        rows = nn.functional.embedding_bag(torch.arange(12).view(4, 3), table, mode="sum", per_sample_weights=weights)
+        rows.sum().backward()
+
+    with ComputationalCostHook() as hook:
+        step()
+    assert totals(estimate(step, [])) == totals(hook)
+
+
+def test_types_are_named_as_on_a_cpu():
+    x = torch.rand(3, 3)
+    for function in (
+        lambda x: x if x.type() == "torch.FloatTensor" else x @ x,
+        lambda x: (x > 0).type(x.type()) * x,
+        lambda x: x.type("torch.DoubleTensor").type(torch.FloatTensor),
+        lambda x: x.type(dtype=torch.LongTensor).type(torch.int8),
+    ):
+        with ComputationalCostHook() as hook:
+            function(x)
+        report = estimate(function, x)
+        assert totals(report) == totals(hook)
+        assert report.status == "complete"
+
+
 def test_zeros_in_place_of_biases_are_no_parameters():
     report = estimate(nn.LSTM(8, 4, bias=False), (5, 2, 8), backward=True)
     assert report.total_report["n_params"] == 192
