@@ -293,14 +293,17 @@ class CaptureMode(TorchDispatchMode):
             for target in all_tensors(plan.written_arguments(args, kwargs)):
                 # Parameters are excluded: they are initialized at random, but no branch depends on them.
                 if type(target) is Tensor and not target.is_meta:
-                    self.values.forget_data(target, DRAWN)
+                    bounds = None if plan.follow_rule is None else plan.follow_rule.bounds(args, kwargs)
+                    self.values.forget_data(target, DRAWN, bounds)
                     self._plans = {}  # without the fast path, every call checks for unknown data
             return result
         originals = tensors_of(args, kwargs)
         args, kwargs = without_data(args), without_data(kwargs)
         for replacement, original in zip(tensors_of(args, kwargs), originals, strict=True):
             if replacement is not original:
-                self.values.forget_data(replacement, self.values.assumptions((original,)))
+                contents = self.values.contents(original)
+                flags, bounds = (0, None) if contents is None else (contents.assumptions, contents.bounds)
+                self.values.forget_data(replacement, flags, bounds)
                 for log in self.recording.logs:
                     log.identities.register_replacement(replacement, original)
         names = [name for name, _ in plan.arguments]
@@ -465,7 +468,9 @@ class CaptureMode(TorchDispatchMode):
         if assumption is NUMBERS_ARE_ONE and _is_read_by_loader():
             return value, ""
         if flags & DRAWN and assumption is NUMBERS_ARE_ONE:
-            number, assumption = branches.decide_number(path)
+            contents = self.values.contents(args[0])
+            bounds = None if contents is None else contents.bounds
+            number, assumption = branches.decide_number(path, bounds or (0, 1))
             return type(value)(number), assumption
         return value, assumption
 

@@ -1331,17 +1331,36 @@ def test_indices_may_come_from_an_array_without_data():
 
 
 def test_a_random_number_may_have_to_lie_in_a_range():
-    def jitter(x):
-        hue = float(torch.empty(1).uniform_(-0.5, 0.5))
-        if not -0.5 <= hue <= 0.5:
-            raise ValueError(f"hue {hue}")
-        return x + hue
+    for largest, assumption in (
+        (0.5, "a random number was taken as 0.5, the end of its range"),
+        (0.25, "a random number was taken as -0.5, because the model fails if it is 0.5"),
+    ):
 
-    report = estimate(jitter, (2, 3))
-    assert report.total_report["flops"] == 2 * 3
-    assert [each.what for each in report.assumptions] == [
-        "a random number was taken as 0, because the model fails if it is 1"
-    ]
+        def jitter(x, largest=largest):
+            hue = float(torch.empty(1).uniform_(-0.5, 0.5))
+            if not -0.5 <= hue <= largest:
+                raise ValueError(f"hue {hue}")
+            return x + hue
+
+        report = estimate(jitter, torch.rand(2, 3))
+        assert report.total_report["flops"] == 2 * 3
+        assert [each.what for each in report.assumptions] == [assumption]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x: torch.randint(0, len(x) - 3, (1,)),
+        lambda x: torch.randint(5, (1,), device=x.device),
+        lambda x: torch.randint_like(torch.zeros(()), 3, 5),
+        lambda x: torch.empty(2, dtype=torch.int64).random_(5)[1],
+        lambda x: x.new_empty(1).uniform_(2, 4),
+    ],
+)
+def test_random_numbers_are_taken_from_their_range(draw):
+    report = estimate(lambda x: x[: int(draw(x))] * 2, torch.rand(8, 3))
+    assert report.total_report["flops"] >= 4 * 3
+    assert [each.times for each in report.assumptions] == [1]
 
 
 class Restored(nn.Module):
