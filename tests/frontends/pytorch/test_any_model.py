@@ -1316,6 +1316,39 @@ def test_a_model_may_end_with_postprocessing_of_arrays():
     ]
 
 
+def test_the_error_is_that_of_the_array_that_was_passed():
+    numpy = pytest.importorskip("numpy")
+    layer = nn.Linear(4, 3)
+
+    def predict(image):
+        if not isinstance(image, numpy.ndarray):
+            raise NotImplementedError("not an image")
+        scores = layer(torch.as_tensor(image))
+        return scores @ scores
+
+    with pytest.raises(CostError, match=r"a and b must have same reduction dim.*\(2, 3\)"):
+        estimate(predict, numpy.zeros((2, 4), dtype=numpy.float32))
+
+
+class MadeOfArguments(nn.Module):
+    """Its class cannot be called without arguments, not even for a copy."""
+
+    def __new__(cls, layer):
+        return super().__new__(cls)
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def test_a_class_may_need_arguments_to_make_an_object():
+    model = MadeOfArguments(nn.Linear(4, 3))
+    assert estimate(model, (2, 4), backward=True).total_report["n_params"] == 15
+
+
 class Matched(nn.Module):
     """Assigns rows to columns in NumPy, as detectors do in their loss."""
 
