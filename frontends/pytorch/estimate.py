@@ -30,7 +30,7 @@ from costcore.trace.interrupts import WholeEnds, collector_off
 from costcore.trace.run import Recorder
 
 from .callables import CallableModule, Model, Twin, as_model, bound, uses_torch
-from .capture.context import capture, patched_modules
+from .capture.context import capture, patched_imports, patched_modules
 from .capture.dispatch_mode import CaptureMode, RegroupedFunctions, check_regroup
 from .capture.surroundings import NAMES_A_GPU, generators_of_meta, gpu_code, lacks_gpu, wait_for_threads
 from .inputs import consume, model_arguments, torch_dtype, variants_with_arrays, variants_with_numbers
@@ -225,7 +225,8 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
     def record(given: Any, recorder: Recorder, branches: Branches) -> bool:
         kept = KeptTensors(model)
         try:
-            lost = _record(recorder, called, given, settings, kept, branches, keeps_indices)
+            with patched_imports():
+                lost = _record(recorder, called, given, settings, kept, branches, keeps_indices)
         except BaseException:
             kept.restore_shared()
             kept.clear_caches()

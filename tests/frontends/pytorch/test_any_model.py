@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import as_tensor, nn, tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence
 
 from costcore import ComputationalCostHook, CostError, Value, estimate
@@ -219,6 +219,16 @@ def test_training_weighted_bags_equals_a_run():
     with ComputationalCostHook() as hook:
         step()
     assert totals(estimate(step, [])) == totals(hook)
+
+
+def test_functions_may_be_imported_by_name():
+    def repeated(x):
+        x = x.repeat_interleave(tensor([4, 2], device=x.device))
+        return x * as_tensor(2, device=x.device).item()
+
+    report = estimate(repeated, torch.rand(2))
+    assert (report.total_report["flops"], report.status) == (6, "complete")
+    assert (tensor, as_tensor) == (torch.tensor, torch.as_tensor)
 
 
 def test_types_are_named_as_on_a_cpu():
