@@ -364,7 +364,7 @@ def user_frames() -> Iterator[tuple[FrameType, int]]:
     import traceback  # most runs need none
 
     for frame, line in traceback.walk_stack(currentframe()):
-        if frame.f_code.co_name == "estimate" and frame.f_globals.get("__name__") == _ENTRY:
+        if frame.f_code.co_name == "estimate" and frame.f_code.co_filename.endswith(_ENTRY):
             return
         # the decorators of this package run inside contextlib, ``python -m costcore`` inside runpy
         path = frame.f_code.co_filename
@@ -373,8 +373,8 @@ def user_frames() -> Iterator[tuple[FrameType, int]]:
             yield frame, line
 
 
-_ENTRY = "costcore.api.estimate"
-"""The module of ``estimate``."""
+_ENTRY = f"{os.sep}costcore{os.sep}api{os.sep}estimate.py"
+"""The suffix of the path of the file with ``estimate``."""
 
 _COMMAND = (f"{os.sep}bin{os.sep}costcore", "costcore.exe")
 """The suffixes of the path of the installed command."""
