@@ -357,16 +357,24 @@ def user_line(*frameworks: str) -> str:
 
 
 def user_frames() -> Iterator[tuple[FrameType, int]]:
-    """Yield the frames outside of this package with their lines, the innermost first."""
+    """Yield the frames outside of this package with their lines, the innermost first.
+
+    The code that asks for an estimate is not among them: what it estimates runs in the frames inside.
+    """
     import traceback  # most runs need none
 
     for frame, line in traceback.walk_stack(currentframe()):
+        if frame.f_code.co_name == "estimate" and frame.f_code.co_filename.endswith(_ENTRY):
+            return
         # the decorators of this package run inside contextlib, ``python -m costcore`` inside runpy
         path = frame.f_code.co_filename
         is_own = path.startswith(_OWN) or path.endswith(_COMMAND)
         if not is_own and frame.f_globals.get("__name__") not in ("contextlib", "runpy"):
             yield frame, line
 
+
+_ENTRY = f"{os.sep}costcore{os.sep}api{os.sep}estimate.py"
+"""The suffix of the path of the file with ``estimate``."""
 
 _COMMAND = (f"{os.sep}bin{os.sep}costcore", "costcore.exe")
 """The suffixes of the path of the installed command."""

@@ -30,7 +30,7 @@ from costcore.trace.interrupts import WholeEnds, collector_off
 from costcore.trace.run import Recorder
 
 from .callables import CallableModule, Model, Twin, as_model, bound, uses_torch
-from .capture.context import capture, patched_modules
+from .capture.context import capture, patched_imports, patched_modules
 from .capture.dispatch_mode import CaptureMode, RegroupedFunctions, check_regroup
 from .capture.surroundings import NAMES_A_GPU, generators_of_meta, gpu_code, lacks_gpu, wait_for_threads
 from .inputs import consume, model_arguments, torch_dtype, variants_with_arrays, variants_with_numbers
@@ -225,7 +225,8 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
     def record(given: Any, recorder: Recorder, branches: Branches) -> bool:
         kept = KeptTensors(model)
         try:
-            lost = _record(recorder, called, given, settings, kept, branches, keeps_indices)
+            with patched_imports():
+                lost = _record(recorder, called, given, settings, kept, branches, keeps_indices)
         except BaseException:
             kept.restore_shared()
             kept.clear_caches()
@@ -259,8 +260,11 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
                 FIRST_CHOICE.reset(token)
             recorder.adopt(other)
             return
-        found = _with_integer_lists(recorder, called, inputs, record)
+        failed: list[CostError] = []
+        found = _with_integer_lists(recorder, called, inputs, record, failed)
         found = found or _past_checks(recorder, inputs, record, branches, error)
+        if found is None and failed:
+            raise failed[-1] from failed[-1].__cause__
         if found is None:
             raise
         inputs, branches = found
@@ -277,18 +281,25 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
 
 
 def _with_integer_lists(
-    recorder: Recorder, model: Model, inputs: Any, record: Callable[[Any, Recorder, Branches], object]
+    recorder: Recorder,
+    model: Model,
+    inputs: Any,
+    record: Callable[[Any, Recorder, Branches], object],
+    failed: list[CostError],
 ) -> tuple[Any, Branches] | None:
     """Record a run in which the model receives a list of integers or an array as it is, not as a tensor.
 
     Returns:
-        The inputs of the run, and the branches that it met; None if the model fails on all variants.
+        The inputs of the run, and the branches that it met; None if the model fails on all variants. Then ``failed``
+        receives the errors of variants with which it got further than with tensors.
     """
     for variant, note in chain(variants_with_numbers(model.forward, inputs), variants_with_arrays(inputs)):
         other, branches = recorder.of_another_run(), Branches({})
         try:
             record(variant, other, branches)
-        except (CostError, TypeError, ValueError):
+        except (CostError, TypeError, ValueError) as error:
+            if isinstance(error, CostError) and len(other.calls) > len(recorder.calls):
+                failed.append(error)
             continue
         recorder.adopt(other)
         recorder.notes.append(note)

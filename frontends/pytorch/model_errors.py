@@ -70,6 +70,10 @@ def lacks_gradients(error: BaseException | None) -> bool:
     return isinstance(error, RuntimeError) and _NO_GRADIENTS in str(error)
 
 
+_OF_TORCHSCRIPT = "The following operation failed in the TorchScript interpreter."
+"""The first line of an error of scripted code, which ends with the message of the operator."""
+
+
 class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
     """Turns an exception of the model into an error with its module, its line and a fix.
 
@@ -99,20 +103,23 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if isinstance(error, Exception) and not isinstance(error, CostError):
+            raised, refused = error, self._recording.refused.error
+            if isinstance(refused, Exception) and str(error).startswith(_OF_TORCHSCRIPT) and not _text_of(error):
+                error = refused  # scripted code drops the messages of Python
             name = type(self._model).__name__
             failed = failed_module(traceback)
             failed_in = "" if failed is None else self._recording.modules.described(failed)
             place = name if failed_in in ("", name) else f"{name}, module {failed_in}"
-            problem = str(error)
+            problem = _text_of(error)
             if not isinstance(error, (DtypeMismatchError, OperandShapeError)):
                 problem = re.sub(_ADVICE, "", problem) if _needs_data(error) else problem.removesuffix(".")
                 problem = f"the {self._phase} pass on the meta device raised {type(error).__name__}: {problem}"
                 operands = "" if _needs_data(error) else self._recording.refused.described(error)
                 problem += f"; {operands}" if operands else ""
-            raise CostError(f"{place}: {problem}{_user_line(traceback)}{self._remedy(error)}") from error
+            raise CostError(f"{place}: {problem}{_user_line(traceback)}{self._remedy(error)}") from raised
 
     def _remedy(self, error: Exception) -> str:
-        text = str(error)
+        text = _text_of(error)
         if self._missed:
             return f"; {missed_values(self._model, self._missed)}"
         if isinstance(error, TypeError) and text.startswith(f"{type(self._model).__name__}.forward() "):
@@ -204,8 +211,13 @@ def missed_values(model: Module, missed: Sequence[Tensor]) -> str:
 
 
 def _needs_data(error: Exception) -> bool:
-    first_line = str(error).partition("\n")[0]  # values of the user's may follow
+    first_line = _text_of(error).partition("\n")[0]  # values of the user's may follow
     return isinstance(error, (RuntimeError, TypeError)) and bool(re.search(_NO_DATA, first_line))
+
+
+def _text_of(error: Exception) -> str:
+    text = str(error)
+    return text.rpartition(f"\n{type(error).__name__}: ")[2].strip() if text.startswith(_OF_TORCHSCRIPT) else text
 
 
 def _user_line(traceback: TracebackType | None) -> str:

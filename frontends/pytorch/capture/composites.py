@@ -8,11 +8,13 @@ passed to Python, and resized storages.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cache, partial, wraps
 from numbers import Number
 from operator import is_
+from types import ModuleType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -560,10 +562,46 @@ ActiveMode = Callable[[], "CaptureMode | None"]
 """Returns the mode of the running thread."""
 
 FUNCTIONS: tuple[tuple[Any, str], ...] = (
-    *((Tensor, name) for name in ("tolist", "numpy", "__format__", "new_tensor")),
+    *((Tensor, name) for name in ("tolist", "numpy", "__format__", "new_tensor", "type")),
     *((torch, name) for name in ("tensor", "as_tensor", "asarray", "from_numpy")),
 )
 """The functions to replace, and their owners."""
+
+_NAMES = {id(getattr(owner, name)): name for owner, name in FUNCTIONS if owner is torch}
+
+_OTHERS = frozenset(("torch", "costcore", "numpy", "scipy", "sympy", "pandas", *sys.stdlib_module_names)) - {"__main__"}
+"""Packages without code of models."""
+
+_searched: set[str] = set()
+"""The paths of the modules in which :data:`_imports` were looked for."""
+
+_imports: list[tuple[ModuleType, str, str]] = []
+"""Modules that import a function by name, the name in the module, and that of the function."""
+
+
+def patch_imports(stack: ExitStack, active_mode: ActiveMode) -> None:
+    """Replace :data:`FUNCTIONS` also in modules that import them by name, ``from torch import tensor``.
+
+    Args:
+        stack: undoes the patches.
+        active_mode: returns the mode of the running thread.
+    """
+    if len(sys.modules) != len(_searched):
+        for path in sys.modules.keys() - _searched:
+            _searched.add(path)
+            if path.partition(".")[0] not in _OTHERS:
+                _imports.extend(_imported_by(sys.modules.get(path)))
+    patched = _patched_values(active_mode)
+    for module, name, function in (*_imports, *_imported_by(sys.modules["__main__"])):
+        if id(vars(module).get(name)) in _NAMES:
+            replace(stack, module, name, patched[function])
+
+
+def _imported_by(module: Any) -> Iterator[tuple[ModuleType, str, str]]:
+    if isinstance(module, ModuleType):
+        for name, value in [*vars(module).items()]:
+            if id(value) in _NAMES:
+                yield module, name, _NAMES[id(value)]
 
 
 def patch_python_values(stack: ExitStack, active_mode: ActiveMode) -> None:
@@ -589,6 +627,7 @@ def _patched_values(active_mode: ActiveMode) -> dict[str, Callable[..., Any]]:
         "numpy": _numpy,
         "__format__": _format,
         "new_tensor": _make_like,
+        "type": _type,
         "tensor": _make,
         "as_tensor": _make,
         "asarray": _make,
@@ -648,6 +687,18 @@ def _numpy(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, *, f
 
 def _format(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, spec: str) -> Any:
     return tensor.item().__format__(spec) if _is_without_data(tensor) and not tensor.dim() else original(tensor, spec)
+
+
+def _type(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+    # ``x.type()`` is "torch.FloatTensor", and ``x.type("torch.DoubleTensor")`` moves no tensor, as in a run on a CPU.
+    if not mode.is_estimate or not _is_without_data(tensor):
+        return original(tensor, *args, **kwargs)
+    if not args and not kwargs:
+        return original(tensor).replace("torch.meta.", "torch.")
+    kind, *rest = args or (kwargs.pop("dtype"),)
+    if isinstance(kind, str) and kind.startswith("torch.") and kind.count(".") == 1:
+        kind = getattr(torch, kind.partition(".")[2], kind)
+    return original(tensor, getattr(kind, "dtype", kind), *rest, **kwargs)
 
 
 def _make(mode: CaptureMode, original: Callable[..., Any], data: Any, *args: Any, **kwargs: Any) -> Any:

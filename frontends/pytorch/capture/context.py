@@ -271,6 +271,14 @@ _active_mode: Callable[[], CaptureMode | None] = partial(getattr, THREAD, "mode"
 """Returns the mode of the running thread."""
 
 
+@contextmanager
+def patched_imports() -> Iterator[None]:
+    """Context manager: let code that imports ``torch.tensor`` and similar by name use the known values of tensors."""
+    with ExitStack() as stack:
+        composites.patch_imports(stack, _active_mode)
+        yield
+
+
 def _is_capturing() -> bool:
     return THREAD.mode is not None
 

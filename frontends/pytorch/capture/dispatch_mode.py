@@ -35,7 +35,7 @@ from costcore.trace.run import Recorder, Regrouping
 
 from ..meta import replacements
 from ..meta.branches import CONDITION_IS_TRUE, NUMBERS_ARE_ONE, Branches
-from ..meta.propagate_values import DRAWN, TOO_LARGE, Change, assumptions_of, choose, propagate
+from ..meta.propagate_values import DRAWN, SELECTED, TOO_LARGE, Change, assumptions_of, choose, propagate
 from ..meta.replacements import SPARSE_RESULT, result_without_kernel, where_by_bytes, with_values_of
 from ..meta.values import (
     META,
@@ -256,11 +256,20 @@ class CaptureMode(TorchDispatchMode):
             return self._run_without_data
         if plan.native == EQUAL and self._constants.include(self.recording.modules.innermost, args):
             return self._run_comparison
-        if plan.func is MOVE and (self.is_estimate or args[0].is_meta) and is_move(*args, **kwargs):
-            return self._run_move
+        if plan.func is MOVE:
+            if not isinstance(args[0], Tensor):
+                return self._run_scalar_tensor
+            if (self.is_estimate or args[0].is_meta) and is_move(*args, **kwargs):
+                return self._run_move
         if plan.assumed_result is not None and self._is_without_data(args):
             return self._run_assumed
         return self._choose_whole(plan)
+
+    def _run_scalar_tensor(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+        # Inside vmap, PyTorch moves the Python number of ``x * 2`` into a tensor by the operator that copies tensors.
+        plan = self.cache.plans.of(torch.ops.aten.scalar_tensor.default)
+        kwargs = {name: value for name, value in kwargs.items() if name in ("dtype", "device")}
+        return self._choose_run(plan, args, kwargs)(plan, args, kwargs)
 
     def _may_get_gradients(self, plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
         # The model may write results into the tensor, and autograd wants gradients on the device of a tensor. Kernels
@@ -284,14 +293,17 @@ class CaptureMode(TorchDispatchMode):
             for target in all_tensors(plan.written_arguments(args, kwargs)):
                 # Parameters are excluded: they are initialized at random, but no branch depends on them.
                 if type(target) is Tensor and not target.is_meta:
-                    self.values.forget_data(target, DRAWN)
+                    bounds = None if plan.follow_rule is None else plan.follow_rule.bounds(args, kwargs)
+                    self.values.forget_data(target, DRAWN, bounds)
                     self._plans = {}  # without the fast path, every call checks for unknown data
             return result
         originals = tensors_of(args, kwargs)
         args, kwargs = without_data(args), without_data(kwargs)
         for replacement, original in zip(tensors_of(args, kwargs), originals, strict=True):
             if replacement is not original:
-                self.values.forget_data(replacement, self.values.assumptions((original,)))
+                contents = self.values.contents(original)
+                flags, bounds = (0, None) if contents is None else (contents.assumptions, contents.bounds)
+                self.values.forget_data(replacement, flags, bounds)
                 for log in self.recording.logs:
                     log.identities.register_replacement(replacement, original)
         names = [name for name, _ in plan.arguments]
@@ -424,7 +436,9 @@ class CaptureMode(TorchDispatchMode):
 
     def _run_assumed(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         known = None if plan.known_result is None else plan.known_result(self.values, plan.func, *args, **kwargs)
-        if known is not None:
+        if known is not None and not (
+            known[1] & SELECTED and isinstance(known[0], bool)
+        ):  # tries ``if mask.sum() > 9``
             result, flags = known
             for assumption in assumptions_of(flags):
                 self.assume(assumption)
@@ -454,7 +468,9 @@ class CaptureMode(TorchDispatchMode):
         if assumption is NUMBERS_ARE_ONE and _is_read_by_loader():
             return value, ""
         if flags & DRAWN and assumption is NUMBERS_ARE_ONE:
-            number, assumption = branches.decide_number(path)
+            contents = self.values.contents(args[0])
+            bounds = None if contents is None else contents.bounds
+            number, assumption = branches.decide_number(path, bounds or (0, 1))
             return type(value)(number), assumption
         return value, assumption
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from costcore.errors import CostError
 from costcore.trace.call import user_frames
 
-from .values import ctc_results
+from .values import Bounds, ctc_results
 
 CONDITION_IS_FALSE = (
     "data-dependent branch: condition assumed False, the more expensive side, because meta tensors hold no values"
@@ -28,9 +28,9 @@ CONDITION_IS_FALSE = (
 
 OTHER_SIDE_FAILS = "data-dependent branch: condition assumed False, because the model fails if it is True"
 
-ONE_FAILS = "a random number was taken as 0, because the model fails if it is 1"
+LARGEST_FAILS = "a random number was taken as {:g}, because the model fails if it is {:g}"
 
-NUMBERS_ARE_ZERO = "a random number was taken as 0, which makes the pass more expensive"
+NUMBERS_ARE_SMALL = "a random number was taken as {:g}, which makes the pass more expensive"
 
 MAX_READS = 1000
 """The maximum reads of the condition of a branch while its other side is tried; more suggest an endless loop."""
@@ -81,18 +81,22 @@ class Branches:
             return side, CONDITION_IS_TRUE
         return side, OTHER_SIDE_FAILS if self.last in self.passing else CONDITION_IS_FALSE
 
-    def decide_number(self, path: str) -> tuple[int, str]:
+    def decide_number(self, path: str, bounds: Bounds) -> tuple[float, str]:
         """Return the random number that is read now, on which a branch may depend, and the assumption behind it.
 
         Args:
             path: the path of the module that runs.
+            bounds: the smallest and the largest number that it may be.
 
         Raises:
             EndlessLoopError: if a number is read too often in a run on another side.
         """
+        smallest, largest = bounds
         if self._side(path):
-            return 1, NUMBERS_ARE_ONE
-        return 0, ONE_FAILS if self.last in self.passing else NUMBERS_ARE_ZERO
+            return largest, NUMBERS_ARE_ONE if largest == 1 else NUMBERS_ARE_LARGE.format(largest)
+        if self.last in self.passing:
+            return smallest, LARGEST_FAILS.format(smallest, largest)
+        return smallest, NUMBERS_ARE_SMALL.format(smallest)
 
     def _side(self, path: str) -> bool:
         found = _reader()
@@ -226,6 +230,8 @@ AssumedResult: TypeAlias = "Callable[..., tuple[Any, str] | None]"
 CONDITION_IS_TRUE = "data-dependent branch: condition assumed True, because meta tensors hold no values"
 
 NUMBERS_ARE_ONE = "a number read from a tensor without data was assumed to be 1"
+
+NUMBERS_ARE_LARGE = "a random number was taken as {:g}, the end of its range"
 
 NUMBERS_HAVE_BINS = "all numbers without data were taken as smaller than the minlength of bincount"
 

@@ -83,7 +83,7 @@ def meta_copy(
             wrapper = replacement_of(module)
             if id(module) not in memo and (wrapper is not None or not hasattr(type(module), "__deepcopy__")):
                 make, arguments, state = wrapper or _reduced(module)
-                memo[id(module)] = make(*arguments)
+                memo[id(module)] = _made(make, arguments)
                 pending.append((module, _with_parameters(state, sharded.get(id(module), {}))))
         for module, original in compiled:
             memo[id(module)] = memo[id(original)]
@@ -211,6 +211,15 @@ def _reduced(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], Any]:
             f"{type(module).__name__} cannot be copied, so it cannot be estimated; count a real run of it instead"
         )
     return reduced[0], reduced[1], reduced[2]
+
+
+def _made(make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    try:
+        return make(*arguments)
+    except TypeError:
+        if make is not copyreg.__newobj__ or len(arguments) != 1:  # type: ignore[attr-defined]
+            raise
+        return object.__new__(arguments[0])  # its ``__new__`` takes the arguments of ``__init__``
 
 
 def _fill(module: Module, state: Any, memo: dict[int, Any], copier: MetaCopier) -> None:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, UntypedStorage
 from torch._ops import OpOverload
 
+from .branches import MASK_SELECTS_ALL
 from .values import (
     CPU,
     FLOATS,
@@ -25,6 +26,7 @@ from .values import (
     MAX_DEPTH,
     NUMBERS,
     PLAIN,
+    Bounds,
     Contents,
     Layout,
     Reading,
@@ -67,6 +69,18 @@ CPU_KERNELS: Mapping[str, Callable[..., Any]] = {"aten::histc": _histc}
 _COMMUNICATING = ("c10d::", "_c10d_functional::", "_dtensor::")
 """Namespaces of operators whose results depend on other processes."""
 
+_CONTINUOUS = frozenset(("aten::rand", "aten::rand_like", "aten::uniform", "aten::uniform_"))
+
+_LOW_AND_HIGH = (("low", 0), ("high", None))
+
+BOUNDS: Mapping[str, Sequence[tuple[str, Any]]] = {
+    **dict.fromkeys(("aten::rand", "aten::rand_like"), (("", 0), ("", 1))),
+    **dict.fromkeys(("aten::uniform", "aten::uniform_"), (("from", 0), ("to", 1))),
+    **dict.fromkeys(("aten::randint", "aten::randint_like"), _LOW_AND_HIGH),
+    **dict.fromkeys(("aten::random", "aten::random_"), (("from", 0), ("to", None))),
+}
+"""The arguments of random operators that bound their numbers, and their defaults. Integers end below the second."""
+
 _RESIZING = frozenset(("aten::resize_", "aten::resize_as_"))
 
 
@@ -98,7 +112,18 @@ class PropagationRule:
     writes_first: bool
 
     __slots__ = (
-        *("_arguments", "_written", "absorbing", "change", "choice", "constant", "covers", "func", "is_random"),
+        *(
+            "_arguments",
+            "_name",
+            "_written",
+            "absorbing",
+            "change",
+            "choice",
+            "constant",
+            "covers",
+            "func",
+            "is_random",
+        ),
         *("needs_values", "writes_first"),
     )
 
@@ -110,11 +135,12 @@ class PropagationRule:
         full_name = f"{name}.{schema.overload_name}"
         self.func: Callable[..., Any] = CPU_KERNELS.get(name, func)
         self.is_random = torch.Tag.nondeterministic_seeded in func.tags or name.startswith(_COMMUNICATING)
-        self.covers = name in _COVERING
+        self.covers = name in _COVERING or name in BOUNDS
         self.constant: ShapeRule | None = CONSTANTS.get(name)
         self.choice: ShapeRule | None = CHOICES.get(full_name, CHOICES.get(name))
         self.absorbing = ABSORBING.get(name)
         self._arguments = arguments
+        self._name = name
         self._written = written
         self.change = self._change(func, [value.alias_info is not None for value in schema.returns])
         has_result = self.constant is not None or self.choice is not None or self.absorbing is not None
@@ -143,6 +169,17 @@ class PropagationRule:
         """Return all arguments by name, defaults included."""
         names = (name for name, _ in self._arguments)
         return {**dict(self._arguments), **dict(zip(names, args, strict=False)), **kwargs}
+
+    def bounds(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bounds | None:
+        """Return the smallest and the largest number that a call may draw; None if they are not known."""
+        names = BOUNDS.get(self._name)
+        if names is None:
+            return None
+        given = self.bind(args, kwargs)
+        low, high = (given.get(name, default) for name, default in names)
+        if not isinstance(low, (int, float)) or not isinstance(high, (int, float)):
+            return None
+        return (low, high) if self._name in _CONTINUOUS else (low, high - 1)
 
     def may_change_values(self, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any) -> bool:
         """Return whether calls like this one may change known values, by types, shapes and dtypes alone."""
@@ -196,8 +233,10 @@ def _follow_new(
         if rule.absorbing is not None:
             _absorb(values, rule.absorbing, tensors, result)
         choose(values, rule, args, kwargs, result)
-        if rule.is_random and rule.choice is None and not tensors and isinstance(result, Tensor) and result.is_meta:
-            values.put(result, Contents(_nothing, DRAWN))
+        if rule.is_random and rule.choice is None and isinstance(result, Tensor) and result.is_meta:
+            bounds = rule.bounds(args, kwargs)
+            if bounds is not None or not tensors:
+                values.put(result, Contents(_nothing, DRAWN, bounds=bounds))
         return
     inputs = {x.untyped_storage()._cdata for x in tensors}
     outputs = (result,) if isinstance(result, Tensor) else result
@@ -250,6 +289,8 @@ def _follow_write(values: Values, rule: PropagationRule, args: Any, kwargs: Any,
     if readings is None:
         for target in targets:
             values.drop(target)
+            if rule.is_random and rule.covers and _covers(target):
+                values.put(target, Contents(_nothing, DRAWN, bounds=rule.bounds(args, kwargs)))
         choose(values, rule, args, kwargs, None)
         return
     written = {id(contents := readings[id(x)].contents): contents for x in targets}
@@ -360,7 +401,7 @@ def _read(value: Any, readings: Mapping[int, Any]) -> Any:
 # flagged value decides something.
 
 
-BALANCED, FINITE, UNSHUFFLED, FACTORED = 1, 2, 4, 32
+BALANCED, FINITE, UNSHUFFLED, FACTORED, SELECTED = 1, 2, 4, 32, 64
 """Flags of values that rest on an assumption."""
 
 TOO_LARGE, DRAWN = 8, 16
@@ -371,6 +412,7 @@ ASSUMPTIONS: Mapping[int, str] = {
     FINITE: "numbers without data were taken as finite",
     UNSHUFFLED: "a random permutation was taken to keep the order",
     FACTORED: "factorizations of matrices without data were taken to succeed",
+    SELECTED: MASK_SELECTS_ALL,
 }
 """The assumption of each flag."""
 
@@ -479,6 +521,14 @@ def _even_counts(total: int, bins: int) -> Tensor:
     return total // bins + (torch.arange(bins) < total % bins).long()
 
 
+def _count_of_mask(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
+    # Code splits ``x[mask]`` by ``mask.sum(1)``, and such a mask selects every element.
+    mask = arguments["self"]
+    if mask.dtype is not torch.bool:
+        return []
+    return _filled(mask.numel() // max(result.numel(), 1), SELECTED)(arguments, result)
+
+
 def _equal_to_itself(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
     # PyTorch computes ``isfinite`` as ``(x == x) * (abs(x) != inf)``; this is the first half.
     return _filled(1, FINITE)(arguments, result) if arguments["self"] is arguments["other"] else []
@@ -549,6 +599,7 @@ CHOICES: Mapping[str, ShapeRule] = {
     **dict.fromkeys((f"aten::{name}" for name in _PICKS.split()), _picked),
     "aten::multinomial": _multinomial,
     "aten::bincount": _bincount,
+    **dict.fromkeys(("aten::sum", "aten::count_nonzero"), _count_of_mask),
     "aten::randperm": _randperm,
     **dict.fromkeys(("aten::isnan", "aten::isinf"), _filled(0, FINITE)),
     "aten::isfinite": _filled(1, FINITE),

@@ -130,15 +130,16 @@ class Values:
         if found is not None and found[0] is reference:
             del self.by_address[reference.address]
 
-    def forget_data(self, tensor: Tensor, flags: int = 0) -> None:
+    def forget_data(self, tensor: Tensor, flags: int = 0, bounds: Bounds | None = None) -> None:
         """Mark the data of a tensor as unlike a run: random numbers, or results without data.
 
         Args:
             tensor: the tensor.
             flags: the flags of their values; see :mod:`.propagate_values`.
+            bounds: the smallest and the largest number; None: not known.
         """
         self.has_unknown_data = True
-        self.put(tensor, Contents(lambda: None, flags))
+        self.put(tensor, Contents(lambda: None, flags, bounds=bounds))
 
     def has_forgotten(self, tensor: Tensor) -> bool:
         """Return whether a tensor has data unlike a run."""
@@ -217,6 +218,9 @@ def _elements_of(data: Tensor) -> UntypedStorage:
 # gives its storage new contents, computed from a copy of the old ones.
 
 
+Bounds: TypeAlias = "tuple[float, float]"
+"""The ends of the range of random numbers, both included."""
+
 Layout: TypeAlias = "tuple[torch.Size, tuple[int, ...], torch.dtype]"
 """Shape, strides and dtype of a tensor that starts at the beginning of its storage."""
 
@@ -240,17 +244,26 @@ class Contents:
         compute: returns the bytes, or None if they turn out to be unknown; called at most once.
         assumptions: the assumptions behind them, as flags; see :mod:`.propagate_values`.
         depth: the depth of deferred operators.
+        bounds: the smallest and the largest number that they may hold, if they are random; None: not known.
     """
 
     assumptions: int
+    bounds: Bounds | None
     depth: int
 
-    __slots__ = ("_compute", "_storage", "assumptions", "depth")
+    __slots__ = ("_compute", "_storage", "assumptions", "bounds", "depth")
 
-    def __init__(self, compute: Callable[[], UntypedStorage | None], assumptions: int = 0, depth: int = 0) -> None:
+    def __init__(
+        self,
+        compute: Callable[[], UntypedStorage | None],
+        assumptions: int = 0,
+        depth: int = 0,
+        bounds: Bounds | None = None,
+    ) -> None:
         self._compute: Callable[[], UntypedStorage | None] | None = compute
         self._storage: UntypedStorage | None = None
         self.assumptions = assumptions
+        self.bounds = bounds
         self.depth = depth
 
     def storage(self) -> UntypedStorage | None:

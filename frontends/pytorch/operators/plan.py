@@ -282,20 +282,24 @@ MAX_OPERANDS = 6
 
 
 class RefusedCalls:
-    """The outermost operator that raised."""
+    """The outermost operator that raised.
+
+    Attributes:
+        error: what it raised.
+    """
 
     def __init__(self) -> None:
-        self._error: BaseException | None = None
+        self.error: BaseException | None = None
         self._text = ""
 
     def note(self, error: BaseException, plan: OperatorPlan, args: Any, kwargs: Any) -> None:
         """Record that a call raised ``error``."""
-        self._error = error
+        self.error = error
         self._text = _described(plan, args, kwargs)
 
     def described(self, error: BaseException) -> str:
         """Return the operator that raised ``error`` and its operands; empty if no operator did."""
-        return self._text if error is self._error else ""
+        return self._text if error is self.error else ""
 
 
 def _described(plan: OperatorPlan, args: Any, kwargs: Any) -> str:

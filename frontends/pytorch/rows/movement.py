@@ -380,7 +380,7 @@ EMBEDDING = (
     Row(
         "aten::_embedding_bag_per_sample_weights_backward",
         "embedding_bag_weights_backward",
-        {"dy": "grad", "w": "weight", "x": "indices", "offsets": _bag_of_each_index},
+        {"dy": "grad", "w": "weight", "x": "indices", "offsets": _bag_or_start},
         _MODE,
     ),
 )

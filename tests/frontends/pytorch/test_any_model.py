@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import as_tensor, nn, tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence
 
 from costcore import ComputationalCostHook, CostError, Value, estimate
@@ -207,6 +207,43 @@ def test_training_bags_equals_a_run(mode, sparse):
     with ComputationalCostHook() as hook:
         bags(*inputs).backward(ones)
     assert totals(estimate(bags, inputs, backward=True)) == totals(hook)
+
+
+def test_training_weighted_bags_equals_a_run():
+    table, weights = nn.Embedding(50, 8).weight, nn.Parameter(torch.rand(4, 3))
+
+    def step():
+        rows = nn.functional.embedding_bag(torch.arange(12).view(4, 3), table, mode="sum", per_sample_weights=weights)
+        rows.sum().backward()
+
+    with ComputationalCostHook() as hook:
+        step()
+    assert totals(estimate(step, [])) == totals(hook)
+
+
+def test_functions_may_be_imported_by_name():
+    def repeated(x):
+        x = x.repeat_interleave(tensor([4, 2], device=x.device))
+        return x * as_tensor(2, device=x.device).item()
+
+    report = estimate(repeated, torch.rand(2))
+    assert (report.total_report["flops"], report.status) == (6, "complete")
+    assert (tensor, as_tensor) == (torch.tensor, torch.as_tensor)
+
+
+def test_types_are_named_as_on_a_cpu():
+    x = torch.rand(3, 3)
+    for function in (
+        lambda x: x if x.type() == "torch.FloatTensor" else x @ x,
+        lambda x: (x > 0).type(x.type()) * x,
+        lambda x: x.type("torch.DoubleTensor").type(torch.FloatTensor),
+        lambda x: x.type(dtype=torch.LongTensor).type(torch.int8),
+    ):
+        with ComputationalCostHook() as hook:
+            function(x)
+        report = estimate(function, x)
+        assert totals(report) == totals(hook)
+        assert report.status == "complete"
 
 
 def test_zeros_in_place_of_biases_are_no_parameters():
@@ -1289,6 +1326,39 @@ def test_a_model_may_end_with_postprocessing_of_arrays():
     ]
 
 
+def test_the_error_is_that_of_the_array_that_was_passed():
+    numpy = pytest.importorskip("numpy")
+    layer = nn.Linear(4, 3)
+
+    def predict(image):
+        if not isinstance(image, numpy.ndarray):
+            raise NotImplementedError("not an image")
+        scores = layer(torch.as_tensor(image))
+        return scores @ scores
+
+    with pytest.raises(CostError, match=r"a and b must have same reduction dim.*\(2, 3\)"):
+        estimate(predict, numpy.zeros((2, 4), dtype=numpy.float32))
+
+
+class MadeOfArguments(nn.Module):
+    """Its class cannot be called without arguments, not even for a copy."""
+
+    def __new__(cls, layer):
+        return super().__new__(cls)
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def test_a_class_may_need_arguments_to_make_an_object():
+    model = MadeOfArguments(nn.Linear(4, 3))
+    assert estimate(model, (2, 4), backward=True).total_report["n_params"] == 15
+
+
 class Matched(nn.Module):
     """Assigns rows to columns in NumPy, as detectors do in their loss."""
 
@@ -1304,17 +1374,36 @@ def test_indices_may_come_from_an_array_without_data():
 
 
 def test_a_random_number_may_have_to_lie_in_a_range():
-    def jitter(x):
-        hue = float(torch.empty(1).uniform_(-0.5, 0.5))
-        if not -0.5 <= hue <= 0.5:
-            raise ValueError(f"hue {hue}")
-        return x + hue
+    for largest, assumption in (
+        (0.5, "a random number was taken as 0.5, the end of its range"),
+        (0.25, "a random number was taken as -0.5, because the model fails if it is 0.5"),
+    ):
 
-    report = estimate(jitter, (2, 3))
-    assert report.total_report["flops"] == 2 * 3
-    assert [each.what for each in report.assumptions] == [
-        "a random number was taken as 0, because the model fails if it is 1"
-    ]
+        def jitter(x, largest=largest):
+            hue = float(torch.empty(1).uniform_(-0.5, 0.5))
+            if not -0.5 <= hue <= largest:
+                raise ValueError(f"hue {hue}")
+            return x + hue
+
+        report = estimate(jitter, torch.rand(2, 3))
+        assert report.total_report["flops"] == 2 * 3
+        assert [each.what for each in report.assumptions] == [assumption]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x: torch.randint(0, len(x) - 3, (1,)),
+        lambda x: torch.randint(5, (1,), device=x.device),
+        lambda x: torch.randint_like(torch.zeros(()), 3, 5),
+        lambda x: torch.empty(2, dtype=torch.int64).random_(5)[1],
+        lambda x: x.new_empty(1).uniform_(2, 4),
+    ],
+)
+def test_random_numbers_are_taken_from_their_range(draw):
+    report = estimate(lambda x: x[: int(draw(x))] * 2, torch.rand(8, 3))
+    assert report.total_report["flops"] >= 4 * 3
+    assert [each.times for each in report.assumptions] == [1]
 
 
 class Restored(nn.Module):

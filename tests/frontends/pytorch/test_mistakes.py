@@ -237,3 +237,24 @@ def test_a_guess_of_such_a_value_is_explained_where_the_model_runs():
     assert report.status == "assumed"
     assert "Scaled: it needs the values of buffer 'n', which" in report.notes[-1]
     assert estimate(Scaled(), (1, 8)).notes == []
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+def test_an_error_of_scripted_code_is_that_of_its_operator():
+    flatten = torch.jit.script(_as_seven)
+    with pytest.raises(CostError, match=r"raised RuntimeError: shape '\[7\]' is invalid for input of size 6") as caught:
+        estimate(nn.Sequential(nn.Linear(3, 3), Called(flatten)), (2, 3))
+    assert "TorchScript" not in str(caught.value)
+
+
+def _as_seven(x):
+    return x.view(7)
+
+
+class Called(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)

@@ -248,6 +248,7 @@ def test_random_numbers_of_others_are_assumed(name, draw):
     assert [each.what for each in report.assumptions] == [
         f"random numbers of {name} were drawn, which may decide what runs: another run may draw others"
     ]
+    assert str(report.assumptions[0]).endswith("another run may draw others")  # no line: it is not known
 
 
 def test_random_numbers_that_decide_nothing_are_no_assumption():

@@ -17,7 +17,7 @@ from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.while_loop import while_loop
 from torch.autograd import forward_ad
-from torch.func import functional_call, grad, jacrev
+from torch.func import functional_call, grad, grad_and_value, jacrev
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -240,6 +240,15 @@ def test_p33_vectorised_functions_cost_their_batch(device):
     assert macs(record(lambda: grad(loss)(state, x)).calls) == with_gradients
     assert macs(record(lambda: torch.vmap(grad(loss), (None, 0))(state, x)).calls) == with_gradients
     assert macs(record(lambda: jacrev(lambda x: model(x).sum(0))(x)).calls) > MACS
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_p33_vectorised_functions_may_use_python_numbers(device):
+    x, sizes = torch.rand(3, device=device), torch.arange(3, device=device)
+    calls = record(lambda: torch.vmap(lambda t: t * 3.5 / 2)(x)).calls
+    assert [call.layer.op for call in calls if call.layer.op != "view"] == ["mul", "div"]
+    record(lambda: torch.vmap(grad_and_value(lambda t: torch.cos(2 * t)))(x))
+    record(lambda: torch.vmap(lambda t: torch.where(t + 1 > 1, t * True, 0))(sizes))
 
 
 def tangent_of(function, *operands):

@@ -72,6 +72,23 @@ def test_counts_of_unknown_numbers_are_balanced():
     assert counts == [[2, 2, 1, 1]]
 
 
+def test_counts_of_a_mask_agree_with_what_it_selects():
+    everything = "a mask without data was taken to select every element"
+    assert values_of(lambda x: (x > 0).sum(1), (2, 3), everything) == [3, 3]
+    assert values_of(lambda x: torch.count_nonzero(x > 0), (2, 3), everything) == 6
+
+    def parts(x):
+        return torch.cat([part.view(-1, 1) for part in x[x > 0].split((x > 0).sum(1).tolist())])
+
+    assert {a.what for a in estimated(Call(parts), (2, 3)).assumptions} == {everything}
+
+
+def test_both_sides_of_a_branch_on_the_count_of_a_mask_are_tried():
+    for sign in (1, -1):
+        recorder = estimated(Call(lambda x, sign=sign: x @ x if (x > 0).sum() * sign > 4 * sign else x), (3, 3))
+        assert sum(call.layer.op == "matmul" for call in recorder.calls) == 1
+
+
 def test_permutations_keep_the_order():
     state = torch.get_rng_state()
     assert values_of(lambda x: torch.randperm(3, device=x.device), (2,), KEPT) == [0, 1, 2]
