@@ -136,6 +136,13 @@ def variants_with_arrays(inputs: Any) -> Iterator[tuple[Any, str]]:
         yield changed, "arrays among the inputs were passed as arrays: the model does not run on tensors"
 
 
+def variants_as_one(forward: Callable[..., Any], inputs: Any) -> Iterator[tuple[Any, str]]:
+    """Yield a dict or a named tuple as the one argument of the model instead of as its arguments, and a note."""
+    if (isinstance(inputs, Mapping) or _is_named_tuple(inputs)) and _accepts(forward, 1):
+        kind = "named tuple" if _is_named_tuple(inputs) else type(inputs).__name__
+        yield (inputs,), f"inputs: the {kind} was passed as one argument: the model does not take its items as arguments"
+
+
 def _with_arrays(value: Any) -> Any:
     if type(value) in _DICTS:
         items = [_with_arrays(item) for item in value.values()]

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+from torch.optim.optimizer import Optimizer
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -51,11 +52,29 @@ def deep_copy(value: Any, memo: dict[int, Any]) -> Any:
                 part = _failed_part(error.__traceback__, value)
                 while len(memo) > size:  # half-filled copies
                     memo.popitem()
-                memo[id(part)] = shared[id(part)] = part
+                if isinstance(part, Optimizer) and "param_groups" not in vars(part):
+                    _copy_wrapper(part, memo)
+                else:
+                    memo[id(part)] = shared[id(part)] = part
         return value
     finally:
         for key in shared:
             memo.pop(key, None)
+
+
+def _copy_wrapper(optimizer: Optimizer, memo: dict[int, Any]) -> None:
+    # An optimizer around another, as that of Opacus, has none of the attributes that PyTorch copies. PyTorch has also
+    # changed its class, whose ``step`` would fail from now on.
+    kind: Any = type(optimizer)
+    if getattr(kind.step, "hooked", False):
+        kind.step = kind.step.__wrapped__
+    made = memo[id(optimizer)] = object.__new__(kind)
+    vars(made).update(deep_copy(vars(optimizer), memo))
+
+
+def _copy_attributes(tensor: Tensor, copied: Tensor, memo: dict[int, Any]) -> None:
+    # What code of the user keeps on a parameter, such as the gradients of each sample.
+    copied.__dict__.update({name: deep_copy(value, memo) for name, value in tensor.__dict__.items()})
 
 
 def _is_singleton(value: object) -> bool:
@@ -115,10 +134,14 @@ class MetaCopier(TorchFunctionMode):
             with torch._C.DisableTorchFunction():
                 if _is_random_state(tensor):
                     return tensor.clone()
-                if id(tensor) not in memo:
-                    made = self._like(tensor, is_weight=tensor.requires_grad)
-                    memo[id(tensor)] = made.requires_grad_(tensor.requires_grad)
-                return memo[id(tensor)]
+                if id(tensor) in memo:
+                    return memo[id(tensor)]
+                made = self._like(tensor, is_weight=tensor.requires_grad)
+                memo[id(tensor)] = made.requires_grad_(tensor.requires_grad)
+            if tensor.__dict__:
+                with self:
+                    _copy_attributes(tensor, made, memo)
+            return made
         if func is Tensor.clone:  # how a parameter copies its data
             with torch._C.DisableTorchFunction():
                 return self._like(args[0], is_weight=True)
@@ -132,6 +155,7 @@ class MetaCopier(TorchFunctionMode):
             memo: the copies that were made, by id of the original.
         """
         copied: dict[str, Any] = {}
+        attributed: list[Tensor] = []
         memo[id(given)] = copied
         with torch._C.DisableTorchFunction():
             for name, tensor in given.items():
@@ -139,7 +163,11 @@ class MetaCopier(TorchFunctionMode):
                     made = self._like(tensor, is_weight=type(tensor) is Parameter)
                     kept = Parameter if type(tensor) is Parameter else Tensor.requires_grad_
                     memo[id(tensor)] = kept(made, tensor.requires_grad)
+                    if tensor.__dict__:
+                        attributed.append(tensor)
                 copied[name] = None if tensor is None else memo[id(tensor)]
+        for tensor in attributed:
+            _copy_attributes(tensor, memo[id(tensor)], memo)
         return copied
 
     def is_part(self, tensor: Tensor) -> bool:
