@@ -19,7 +19,7 @@ from torch.optim.optimizer import Optimizer
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from ..tensors import SPARSE_LAYOUTS
+from ..tensors import SPARSE_LAYOUTS, attributes_of
 from .replacements import sparse_on_meta
 from .values import FLOATS, INTEGERS, MAX_BYTES, META, PLAIN, Values, is_small_integer
 
@@ -41,7 +41,7 @@ def deep_copy(value: Any, memo: dict[int, Any]) -> Any:
         value: any object.
         memo: the copies that were made, by id of the original; receives those of this object.
     """
-    shared = {id(part): part for part in getattr(value, "__dict__", {}).values() if _is_singleton(part)}
+    shared = {id(part): part for part in attributes_of(value).values() if _is_singleton(part)}
     memo.update(shared)
     try:
         for _ in range(MAX_SHARED):
@@ -115,13 +115,15 @@ class MetaCopier(TorchFunctionMode):
 
     Args:
         values: receives the values of buffers and other tensors of integers or bools, and of small ones of floats.
+        memo: the copies that exist, by id of the original; receives those of parameters that are cloned.
 
     Attributes:
         holders: the names of the attributes of a module that may hold functions, by its id; None for all.
     """
 
-    def __init__(self, values: Values) -> None:
+    def __init__(self, values: Values, memo: dict[int, Any]) -> None:
         super().__init__()
+        self._memo = memo
         self.holders: dict[int, Sequence[str] | None] = {}
         self._values = values
         self._storages: dict[int, tuple[Any, torch.UntypedStorage]] = {}
@@ -142,9 +144,14 @@ class MetaCopier(TorchFunctionMode):
                 with self:
                     _copy_attributes(tensor, made, memo)
             return made
-        if func is Tensor.clone:  # how a parameter copies its data
+        if func is Tensor.clone:  # how a parameter copies its data, and a TensorDict its parameters
             with torch._C.DisableTorchFunction():
-                return self._like(args[0], is_weight=True)
+                made = self._memo.get(id(args[0]))
+                if made is None:
+                    made = self._like(args[0], is_weight=True)
+                    if type(args[0]) is Parameter:
+                        made = self._memo[id(args[0])] = Parameter(made, args[0].requires_grad)
+                return made
         return func(*args, **(kwargs or {}))
 
     def parameters(self, given: Mapping[str, Any], memo: dict[int, Any]) -> dict[str, Any]:
