@@ -26,7 +26,7 @@ from costcore.trace.call import global_names
 
 from .capture.dispatch_mode import THREAD
 from .meta.model_copy import MAX_PARTS, MOST_ITEMS
-from .tensors import META, join
+from .tensors import META, attributes_of, join
 
 MAX_DEPTH = 8
 """The maximum number of references from a callable to a module that it reaches."""
@@ -234,7 +234,7 @@ def _reachable(value: Any) -> Iterator[tuple[Any, Any]]:
     elif (home := type(value).__module__).partition(".")[0] not in _LIBRARIES or home.startswith(
         "torch.distributions."
     ):
-        yield from [*getattr(value, "__dict__", {}).items()]
+        yield from [*attributes_of(value).items()]
 
 
 def _globals_of(function: FunctionType) -> Mapping[str, Any]:

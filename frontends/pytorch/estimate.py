@@ -33,7 +33,7 @@ from .callables import CallableModule, Model, Twin, as_model, bound, uses_torch
 from .capture.context import capture, patched_imports, patched_modules
 from .capture.dispatch_mode import CaptureMode, RegroupedFunctions, check_regroup
 from .capture.surroundings import NAMES_A_GPU, generators_of_meta, gpu_code, lacks_gpu, wait_for_threads
-from .inputs import consume, model_arguments, torch_dtype, variants_with_arrays, variants_with_numbers
+from .inputs import consume, model_arguments, torch_dtype, variants_as_one, variants_with_arrays, variants_with_numbers
 from .meta.branches import Branch, Branches, EndlessLoopError
 from .meta.model_copy import has_lazy_parameters, keep_input_checks, meta_copy, supported_on_meta, wrapper_names
 from .meta.propagate_values import ASSUMPTIONS, BALANCED, FIRST_CHOICE
@@ -287,13 +287,15 @@ def _with_integer_lists(
     record: Callable[[Any, Recorder, Branches], object],
     failed: list[CostError],
 ) -> tuple[Any, Branches] | None:
-    """Record a run in which the model receives a list of integers or an array as it is, not as a tensor.
+    """Record a run in which the model receives a list of integers, an array, a dict or a named tuple as it is.
 
     Returns:
         The inputs of the run, and the branches that it met; None if the model fails on all variants. Then ``failed``
         receives the errors of variants with which it got further than with tensors.
     """
-    for variant, note in chain(variants_with_numbers(model.forward, inputs), variants_with_arrays(inputs)):
+    forward = model.forward
+    variants = variants_with_numbers(forward, inputs), variants_with_arrays(inputs), variants_as_one(forward, inputs)
+    for variant, note in chain(*variants):
         other, branches = recorder.of_another_run(), Branches({})
         try:
             record(variant, other, branches)

@@ -78,6 +78,8 @@ def model_arguments(
     """
     if inputs is None:
         return (), {}
+    if forward is not None and _is_one(forward, inputs):
+        inputs = (inputs,)
     reader = _Reader(dtype, values, {} if memo is None else memo)
     reader.copy_modules([*inputs.values()] if isinstance(inputs, Mapping) else inputs)
     is_by_name = isinstance(inputs, Mapping)
@@ -109,7 +111,7 @@ def variants_with_numbers(forward: Callable[..., Any], inputs: Any) -> Iterator[
     """
     is_by_name = isinstance(inputs, Mapping)
     if not is_by_name and isinstance(inputs, (list, tuple)) and inputs and all(type(item) is int for item in inputs):
-        if _accepts(forward, len(inputs)):
+        if _accepts(forward, inputs, {}):
             text = ", ".join(map(str, inputs))
             yield (
                 [*map(Value, inputs)],
@@ -136,6 +138,27 @@ def variants_with_arrays(inputs: Any) -> Iterator[tuple[Any, str]]:
         yield changed, "arrays among the inputs were passed as arrays: the model does not run on tensors"
 
 
+def variants_as_one(forward: Callable[..., Any], inputs: Any) -> Iterator[tuple[Any, str]]:
+    """Yield a dict or a named tuple as the one argument of the model instead of as its arguments, and a note."""
+    if (isinstance(inputs, Mapping) or _is_named_tuple(inputs)) and _accepts(forward, (0,), {}):
+        kind = "named tuple" if _is_named_tuple(inputs) else type(inputs).__name__
+        yield (
+            (inputs,),
+            f"inputs: the {kind} was passed as one argument: the model does not take its items as arguments",
+        )
+
+
+def _is_one(forward: Callable[..., Any], inputs: Any) -> bool:
+    # A batch of a library, such as a TensorDict, is a mapping as well. A dict may have a wrong name, which is an error.
+    if _is_named_tuple(inputs):
+        has_names = _accepts(forward, inputs, {})
+    elif isinstance(inputs, Mapping) and type(inputs) not in _DICTS:
+        has_names = _accepts(forward, (), inputs)
+    else:
+        return False
+    return not has_names and _accepts(forward, (0,), {})
+
+
 def _with_arrays(value: Any) -> Any:
     if type(value) in _DICTS:
         items = [_with_arrays(item) for item in value.values()]
@@ -146,9 +169,9 @@ def _with_arrays(value: Any) -> Any:
     return Value(value) if not isinstance(value, (Tensor, Value)) and _is_array_of_numbers(value) else value
 
 
-def _accepts(forward: Callable[..., Any], n_arguments: int) -> bool:
+def _accepts(forward: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     try:
-        inspect.signature(forward).bind(*range(n_arguments))
+        inspect.signature(forward).bind(*args, **kwargs)
     except (TypeError, ValueError):
         return False
     return True

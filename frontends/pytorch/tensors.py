@@ -149,8 +149,14 @@ def tensors_in_object(value: Any) -> list[torch.Tensor]:
             found.setdefault(id(item), item)
         elif id(item) not in seen and type(item) not in _SCALARS and not isinstance(item, (Module, type)):
             seen.add(id(item))
-            waiting += reversed([*_items(item), *getattr(item, "__dict__", {}).values()])
+            waiting += reversed([*_items(item), *attributes_of(item).values()])
     return [*found.values()]
+
+
+def attributes_of(value: object) -> Mapping[str, Any]:
+    """Return the attributes of an object by name; that of a library in C may have anything as its ``__dict__``."""
+    held = getattr(value, "__dict__", None)
+    return held if isinstance(held, dict) else {}
 
 
 CACHES_STATES = "cache_params"
@@ -196,7 +202,7 @@ def _changed(value: Any, change: Callable[[torch.Tensor], torch.Tensor], around:
         copied = copy.copy(value)
         copied.update(made)
         return copied
-    held = getattr(value, "__dict__", {})
+    held = attributes_of(value)
     other = {name: made for name, item in held.items() if (made := _changed(item, change, around)) is not item}
     if not other:
         return value

@@ -51,6 +51,7 @@ _TABLE = """
 [torch._C]
 _ExcludeDispatchKeyGuard | runs operators as if nothing was captured | needed | | capture/same_results
 _DisableFuncTorch | computes known values outside of vmap | needed | | meta/values
+_swap_tensor_impl | moves tensors with data to the meta device, where their gradients are | needed | | any_model
 _DisableTorchDispatch | replays what a trace says outside of modes | needed | | traces/recorded_networks
 _current_autograd_node | separates forward from backward, finds modules of gradients | needed | | capture/backward
 _current_graph_task_id | recognizes callbacks at the end of a backward pass | needed | | capture/backward

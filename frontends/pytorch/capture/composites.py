@@ -16,7 +16,7 @@ from numbers import Number
 from operator import is_
 from types import ModuleType
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, UntypedStorage
@@ -562,8 +562,8 @@ ActiveMode = Callable[[], "CaptureMode | None"]
 """Returns the mode of the running thread."""
 
 FUNCTIONS: tuple[tuple[Any, str], ...] = (
-    *((Tensor, name) for name in ("tolist", "numpy", "__format__", "new_tensor", "type")),
-    *((torch, name) for name in ("tensor", "as_tensor", "asarray", "from_numpy")),
+    *((Tensor, name) for name in ("tolist", "numpy", "__format__", "new_tensor", "type", "requires_grad_")),
+    *((torch, name) for name in ("tensor", "as_tensor", "asarray", "from_numpy", "arange", "linspace")),
 )
 """The functions to replace, and their owners."""
 
@@ -614,6 +614,7 @@ def patch_python_values(stack: ExitStack, active_mode: ActiveMode) -> None:
     patched = _patched_values(active_mode)
     for owner, name in FUNCTIONS:
         replace(stack, owner, name, patched[name])
+    replace(stack, Tensor, "requires_grad", _requires_grad(active_mode))
 
 
 @cache
@@ -632,6 +633,9 @@ def _patched_values(active_mode: ActiveMode) -> dict[str, Callable[..., Any]]:
         "as_tensor": _make,
         "asarray": _make,
         "from_numpy": _from_numpy,
+        "arange": _made_with_gradient,
+        "linspace": _made_with_gradient,
+        "requires_grad_": _require_gradient,
     }
     return {name: _patched(getattr(owner, name), replacements[name], active_mode) for owner, name in FUNCTIONS}
 
@@ -722,6 +726,8 @@ def _seen(mode: CaptureMode, make: Callable[[Any], Any], data: Any) -> Any:
             made = torch.empty_like(made, device="meta", requires_grad=made.requires_grad)
     if _is_without_data(made):
         _see(mode, made, data)
+    elif made is not data and made.requires_grad:
+        _move(mode, made)
     return made
 
 
@@ -734,6 +740,53 @@ def _with_data(data: Any) -> Any:
         return data
     items = [_with_data(item) for item in data]
     return data if all(map(is_, items, data)) else items
+
+
+# Gradients of tensors with data
+#
+# Autograd wants gradients on the device of a tensor. In an estimate, what the model makes of data on the CPU, such as
+# ``torch.tensor([1.0])``, keeps its data; it moves to the meta device when the model asks for its gradient.
+
+
+@cache
+def _requires_grad(active_mode: ActiveMode) -> property:
+    own: Any = vars(torch._C.TensorBase)["requires_grad"]
+
+    def set_flag(tensor: Tensor, flag: bool) -> None:
+        mode = active_mode()
+        own.__set__(tensor, flag)
+        if flag and mode is not None and not mode.paused.is_set:
+            _move(mode, tensor)
+
+    return property(own.__get__, set_flag)
+
+
+def _require_gradient(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, *args: Any, **flag: Any) -> Any:
+    result = original(tensor, *args, **flag)
+    _move(mode, tensor)
+    return result
+
+
+def _made_with_gradient(mode: CaptureMode, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    made = original(*args, **kwargs)
+    _move(mode, made)
+    return made
+
+
+def _move(mode: CaptureMode, tensor: Tensor) -> None:
+    if not mode.is_estimate or type(tensor) not in PLAIN or tensor.is_meta or not tensor.requires_grad:
+        return
+    if tensor.grad_fn is not None or tensor.layout is not torch.strided:
+        return
+    with without_capture(), torch.no_grad():
+        data = tensor.detach().clone(memory_format=torch.preserve_format)
+        made = torch.empty_like(tensor, device="meta", requires_grad=True)
+    if is_small(made):
+        mode.values.give(made, data)
+    mode.ledgers.allocated(made)
+    _register(mode, [(made, tensor)])
+    torch._C._swap_tensor_impl(tensor, made)
+    mode.moved.append((ref(tensor), data))
 
 
 def known_index(mode: CaptureMode, tensor: Tensor, index: Any) -> Any:

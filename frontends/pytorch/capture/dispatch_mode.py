@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor
+from torch._C import TensorBase
 from torch._ops import OpOverload
 from torch.jit import ScriptModule
 from torch.nn import Module, Parameter, functional
@@ -121,6 +122,7 @@ class CaptureMode(TorchDispatchMode):
         inner_operators: the number of inner operators of a composite operator, by operator and shapes.
         session: the thread that captures; None after the capture.
         makes_arrays: whether code outside of all modules may turn tensors without data into arrays of NumPy.
+        moved: tensors that were moved to the meta device to get gradients, and their data, which they get back.
         whole_calls: modules and functions with a cost of their own; None if there are none.
         branches: decides conditions without data; None to assume that they are True.
         thread_settings: applies the settings of a thread that captured code starts, until the stack is closed.
@@ -160,6 +162,7 @@ class CaptureMode(TorchDispatchMode):
         self.branches: Branches | None = None
         self.whole_calls: OneCallTable | None = None
         self.makes_arrays = False
+        self.moved: list[tuple[ref[Tensor], Tensor]] = []
         self.thread_settings: Callable[[ExitStack], None] = _keep_settings
         self.without_capture = torch._C._ExcludeDispatchKeyGuard(CAPTURED)
         self.cache = CallCache(self.has_replay, checks_operands=is_estimate)
@@ -199,6 +202,10 @@ class CaptureMode(TorchDispatchMode):
                 self._remove_from_below(stack[stack.index(self) + 1 :])
         finally:
             self.values.clear()
+            for reference, data in self.moved:
+                if (tensor := reference()) is not None and tensor.is_meta:
+                    TensorBase.requires_grad_(data, tensor.requires_grad)
+                    torch._C._swap_tensor_impl(tensor, data)
 
     def _remove_from_below(self, above: Sequence[TorchDispatchMode]) -> None:
         for _ in above:

@@ -28,7 +28,7 @@ from ..meta.replacements import new_outputs
 from ..naming import arguments_of
 from ..operators.call_cache import CachedCall
 from ..sparse_kernels import Made
-from ..tensors import nested_tensors, with_tensors
+from ..tensors import attributes_of, nested_tensors, with_tensors
 from .autocast import replace
 from .dispatch_mode import THREAD, CaptureMode
 
@@ -382,7 +382,7 @@ def _flat(arguments: Mapping[str, Any], signature: inspect.Signature) -> dict[st
 
 
 def _attributes(value: Any) -> Mapping[str, Any]:
-    return {} if isinstance(value, (Module, type, FunctionType)) else getattr(value, "__dict__", {})
+    return {} if isinstance(value, (Module, type, FunctionType)) else attributes_of(value)
 
 
 def _is_setting(name: str, value: Any) -> bool:

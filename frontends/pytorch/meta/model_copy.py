@@ -34,7 +34,7 @@ from torch.optim.optimizer import Optimizer
 from costcore.errors import CostError
 from costcore.trace.call import global_names
 
-from ..tensors import dtype_name, modules_of, not_compiled
+from ..tensors import attributes_of, dtype_name, modules_of, not_compiled
 from .object_copy import MetaCopier, deep_copy
 from .values import META, PLAIN, Values
 
@@ -74,7 +74,7 @@ def meta_copy(
     pending: list[tuple[Module, Any]] = []
     compiled: list[tuple[Module, Module]] = []
     sharded = whole_parameters(model)
-    with MetaCopier(values) as copier:
+    with MetaCopier(values, memo) as copier:
         for module in modules_of(model):
             original = not_compiled(module)
             if original is not module:
@@ -90,6 +90,7 @@ def meta_copy(
         for module, state in pending:
             _fill(module, state, memo, copier)
         copied = memo[id(model)] if id(model) in memo else copy.deepcopy(model, memo)
+        _note_parameters([*modules_of(model)], memo)
         shared = _bind_functions([module for module, _ in pending], memo, copier)
         if share is not None:
             share(shared)
@@ -102,6 +103,25 @@ def meta_copy(
     if has_lazy and has_lazy_parameters(copied):
         _move_lazy_parameters(copied)
     return copied
+
+
+def _note_parameters(modules: Sequence[Module], memo: dict[int, Any]) -> None:
+    # A ``__deepcopy__`` that ignores the memo, as that of tensordict, makes parameters that no optimizer would know.
+    others: dict[int, Parameter] = {}
+    own_copies = [module for module in modules if hasattr(type(module), "__deepcopy__")]
+    for module in own_copies:
+        made = memo.get(id(module))
+        if isinstance(made, Module) and not isinstance(made, ScriptModule):
+            copies = dict(made.named_parameters())
+            for name, parameter in module.named_parameters():
+                copied = memo.get(id(parameter))
+                if copied is not None and name in copies and copied is not copies[name]:
+                    others[id(copied)] = copies[name]
+                memo[id(parameter)] = copies.get(name, copied)
+    for module in modules if others else ():
+        if module not in own_copies and id(module) in memo:
+            held = memo[id(module)]._parameters
+            held.update({name: others[id(value)] for name, value in held.items() if id(value) in others})
 
 
 _LAZY_HOOKS = {"_initialize_hook": "_forward_pre_hooks", "_load_hook": "_load_state_dict_pre_hooks"}
@@ -363,7 +383,7 @@ class Rebinder:
     def _fix_object(self, value: Any) -> None:
         kind = type(value)
         # Not by ``getattr``: configurations of transformers raise for attributes that differ by layer.
-        inside = dict(getattr(value, "__dict__", {}))
+        inside = dict(attributes_of(value))
         for name in [name for base in kind.__mro__ for name in _slots_of(base)]:
             with suppress(AttributeError):  # a slot without value
                 inside.setdefault(name, object.__getattribute__(value, name))
@@ -402,7 +422,11 @@ class Rebinder:
             return tuple([self._translated(item) for item in value])
         if isinstance(value, LRScheduler):
             self._translated(value.optimizer)
-        made = deep_copy(value, self._copies)
+        if _saves_models(value):
+            made = self._copies[id(value)] = object.__new__(kind)
+            vars(made).update(deep_copy(vars(value), self._copies))
+        else:
+            made = deep_copy(value, self._copies)
         self._made.update(map(id, self._copies.values()))
         if isinstance(value, Optimizer):  # which copies its parameters and state alone
             added = {name: self._translated(part) for name, part in vars(value).items() if name not in vars(made)}
@@ -512,7 +536,7 @@ class Rebinder:
         elif isinstance(value, (tuple, *_MUTABLE)):
             yield from [*value]
         elif _is_object(value):
-            yield from (x for x in [*vars(value).values()] if _may_hold_models(x))
+            yield from (x for x in [*attributes_of(value).values()] if _may_hold_models(x))
 
 
 def closures_of(kind: type) -> tuple[tuple[str, FunctionType], ...]:
@@ -582,13 +606,22 @@ def _is_object(value: object) -> bool:
     # an object of the user
     kind = type(value)
     return (
-        hasattr(value, "__dict__")
+        isinstance(getattr(value, "__dict__", None), dict)  # that of a library in C may be anything
         and not isinstance(value, (*_CALLED, ModuleType, type))
         and (kind.__module__.partition(".")[0] not in _LIBRARIES or kind.__module__.startswith("torch.distributions."))
     )
 
 
 _CALLED = (FunctionType, MethodType, partial)
+
+
+def _saves_models(value: object) -> bool:
+    # The net of skorch writes its modules to a file in memory, and reads others from it: its copy has another model.
+    kind: Any = type(value)
+    if isinstance(value, Module) or kind.__new__ is not object.__new__:
+        return False
+    has_models = any(isinstance(each, Module) for each in attributes_of(value).values())
+    return has_models and any("__getstate__" in vars(base) for base in kind.__mro__[:-1])
 
 
 def _may_hold_models(value: object) -> bool:

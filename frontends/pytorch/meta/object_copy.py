@@ -15,10 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+from torch.optim.optimizer import Optimizer
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from ..tensors import SPARSE_LAYOUTS
+from ..tensors import SPARSE_LAYOUTS, attributes_of
 from .replacements import sparse_on_meta
 from .values import FLOATS, INTEGERS, MAX_BYTES, META, PLAIN, Values, is_small_integer
 
@@ -40,7 +41,7 @@ def deep_copy(value: Any, memo: dict[int, Any]) -> Any:
         value: any object.
         memo: the copies that were made, by id of the original; receives those of this object.
     """
-    shared = {id(part): part for part in getattr(value, "__dict__", {}).values() if _is_singleton(part)}
+    shared = {id(part): part for part in attributes_of(value).values() if _is_singleton(part)}
     memo.update(shared)
     try:
         for _ in range(MAX_SHARED):
@@ -51,11 +52,29 @@ def deep_copy(value: Any, memo: dict[int, Any]) -> Any:
                 part = _failed_part(error.__traceback__, value)
                 while len(memo) > size:  # half-filled copies
                     memo.popitem()
-                memo[id(part)] = shared[id(part)] = part
+                if isinstance(part, Optimizer) and "param_groups" not in vars(part):
+                    _copy_wrapper(part, memo)
+                else:
+                    memo[id(part)] = shared[id(part)] = part
         return value
     finally:
         for key in shared:
             memo.pop(key, None)
+
+
+def _copy_wrapper(optimizer: Optimizer, memo: dict[int, Any]) -> None:
+    # An optimizer around another, as that of Opacus, has none of the attributes that PyTorch copies. PyTorch has also
+    # changed its class, whose ``step`` would fail from now on.
+    kind: Any = type(optimizer)
+    if getattr(kind.step, "hooked", False):
+        kind.step = kind.step.__wrapped__
+    made = memo[id(optimizer)] = object.__new__(kind)
+    vars(made).update(deep_copy(vars(optimizer), memo))
+
+
+def _copy_attributes(tensor: Tensor, copied: Tensor, memo: dict[int, Any]) -> None:
+    # What code of the user keeps on a parameter, such as the gradients of each sample.
+    copied.__dict__.update({name: deep_copy(value, memo) for name, value in tensor.__dict__.items()})
 
 
 def _is_singleton(value: object) -> bool:
@@ -96,13 +115,15 @@ class MetaCopier(TorchFunctionMode):
 
     Args:
         values: receives the values of buffers and other tensors of integers or bools, and of small ones of floats.
+        memo: the copies that exist, by id of the original; receives those of parameters that are cloned.
 
     Attributes:
         holders: the names of the attributes of a module that may hold functions, by its id; None for all.
     """
 
-    def __init__(self, values: Values) -> None:
+    def __init__(self, values: Values, memo: dict[int, Any]) -> None:
         super().__init__()
+        self._memo = memo
         self.holders: dict[int, Sequence[str] | None] = {}
         self._values = values
         self._storages: dict[int, tuple[Any, torch.UntypedStorage]] = {}
@@ -115,13 +136,22 @@ class MetaCopier(TorchFunctionMode):
             with torch._C.DisableTorchFunction():
                 if _is_random_state(tensor):
                     return tensor.clone()
-                if id(tensor) not in memo:
-                    made = self._like(tensor, is_weight=tensor.requires_grad)
-                    memo[id(tensor)] = made.requires_grad_(tensor.requires_grad)
-                return memo[id(tensor)]
-        if func is Tensor.clone:  # how a parameter copies its data
+                if id(tensor) in memo:
+                    return memo[id(tensor)]
+                made = self._like(tensor, is_weight=tensor.requires_grad)
+                memo[id(tensor)] = made.requires_grad_(tensor.requires_grad)
+            if tensor.__dict__:
+                with self:
+                    _copy_attributes(tensor, made, memo)
+            return made
+        if func is Tensor.clone:  # how a parameter copies its data, and a TensorDict its parameters
             with torch._C.DisableTorchFunction():
-                return self._like(args[0], is_weight=True)
+                made = self._memo.get(id(args[0]))
+                if made is None:
+                    made = self._like(args[0], is_weight=True)
+                    if type(args[0]) is Parameter:
+                        made = self._memo[id(args[0])] = Parameter(made, args[0].requires_grad)
+                return made
         return func(*args, **(kwargs or {}))
 
     def parameters(self, given: Mapping[str, Any], memo: dict[int, Any]) -> dict[str, Any]:
@@ -132,6 +162,7 @@ class MetaCopier(TorchFunctionMode):
             memo: the copies that were made, by id of the original.
         """
         copied: dict[str, Any] = {}
+        attributed: list[Tensor] = []
         memo[id(given)] = copied
         with torch._C.DisableTorchFunction():
             for name, tensor in given.items():
@@ -139,7 +170,11 @@ class MetaCopier(TorchFunctionMode):
                     made = self._like(tensor, is_weight=type(tensor) is Parameter)
                     kept = Parameter if type(tensor) is Parameter else Tensor.requires_grad_
                     memo[id(tensor)] = kept(made, tensor.requires_grad)
+                    if tensor.__dict__:
+                        attributed.append(tensor)
                 copied[name] = None if tensor is None else memo[id(tensor)]
+        for tensor in attributed:
+            _copy_attributes(tensor, memo[id(tensor)], memo)
         return copied
 
     def is_part(self, tensor: Tensor) -> bool:

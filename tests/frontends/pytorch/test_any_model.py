@@ -7,6 +7,7 @@ import copy
 import ctypes
 import enum
 import functools
+import io
 import json
 import sys
 import threading
@@ -16,7 +17,7 @@ from collections import namedtuple
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -1697,3 +1698,195 @@ def test_text_that_is_not_in_a_tuple_names_the_remedy():
 def totals(report):
     total = report.total_report
     return {key: total[key] for key in ("flops", "macs", "mread", "mwrite", "n_params")}
+
+
+class Record(NamedTuple):
+    x: torch.Tensor
+    scale: float = 2.0
+
+
+class ReadsRecord(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line = nn.Linear(4, 3)
+
+    def forward(self, batch):
+        given = batch._asdict() if isinstance(batch, Record) else batch
+        return self.line(given["x"]) * given["scale"]
+
+
+@pytest.mark.parametrize("batch", [Record(torch.ones(2, 4)), {"x": torch.ones(2, 4), "scale": 2.0}])
+def test_a_record_of_which_the_model_takes_no_items_is_one_argument(batch):
+    report = estimate(ReadsRecord(), batch)
+    assert report.total_report["macs"] == 24
+    assert report.status == "complete"
+
+
+class CountsUses(nn.Linear):
+    def __init__(self):
+        super().__init__(4, 3)
+        self.weight.uses, self.weight.history = 0, [torch.zeros(3)]
+
+    def forward(self, x):
+        self.weight.uses += 1
+        self.weight.history.append(super().forward(x))
+        return self.weight.history[-1] * self.weight.uses + self.weight.history[0]
+
+
+def test_attributes_of_parameters_are_copied():
+    net = CountsUses()
+    assert estimate(net, (2, 4), backward=True).total_report["macs"] == 48
+    assert (net.weight.uses, len(net.weight.history), net.weight.history[0].device.type) == (0, 1, "cpu")
+
+
+class Clipped(torch.optim.Optimizer):
+    def __init__(self, optimizer):  # as that of Opacus, without the parent's
+        self.optimizer = optimizer
+
+    @property
+    def defaults(self):
+        return self.optimizer.defaults
+
+    @property
+    def state(self):
+        return self.optimizer.state
+
+    @property
+    def param_groups(self):
+        return self.optimizer.param_groups
+
+    def step(self):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad.clamp_(-1, 1)
+        self.optimizer.step()
+
+
+def test_an_optimizer_around_another_one_is_copied():
+    net, x = nn.Linear(4, 3), torch.ones(2, 4)
+    optimizer = Clipped(torch.optim.SGD(net.parameters(), lr=0.1))
+
+    def step(x):
+        net(x).sum().backward()
+        optimizer.step()
+
+    before = net.weight.detach().clone()
+    report = estimate(step, x)
+    assert net.weight.grad is None and torch.equal(before, net.weight)
+    with ComputationalCostHook() as hook:
+        step(x)
+    assert report.by("phase")["optimizer"]["flops"] == hook.report.by("phase")["optimizer"]["flops"] > 0
+    assert report.total_report["flops"] == hook.report.total_report["flops"]
+
+
+def of_a_list(net):
+    return torch.tensor([[1.0, 2.0, 3.0, 4.0]], requires_grad=True)
+
+
+def of_an_array(net):
+    x = torch.from_numpy(np.ones((1, 4), "float32"))
+    x.requires_grad = True
+    return x
+
+
+def of_a_grid(net):
+    return torch.linspace(0, 1, 4).view(1, 4).requires_grad_()
+
+
+def of_a_range(net):
+    return torch.arange(4.0, requires_grad=True)
+
+
+@pytest.mark.parametrize("make", [of_a_list, of_an_array, of_a_grid, of_a_range])
+def test_inputs_that_the_code_makes_have_gradients(make):
+    net = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 1))
+    kept = []
+
+    def step():
+        x = make(net)
+        (slope,) = torch.autograd.grad(net(x).sum(), x, create_graph=True)
+        slope.square().sum().backward()
+        kept.append(x)
+
+    report = estimate(step)
+    with ComputationalCostHook() as hook:
+        step()
+    counted = [{phase: costs["flops"] for phase, costs in each.by("phase").items()} for each in (report, hook.report)]
+    assert counted[0] == counted[1]
+    assert report.status == "complete"
+    assert all(x.device.type == "cpu" for x in kept)
+
+
+class CopiedByClone(nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = weight
+
+    def __deepcopy__(self, memo):  # as that of tensordict, which ignores the memo
+        return CopiedByClone(nn.Parameter(self.weight.detach().clone()))
+
+    def forward(self, x):
+        return x @ self.weight
+
+
+def test_the_optimizer_updates_the_copy_of_a_module_that_copies_itself():
+    tied = nn.Linear(4, 3, bias=False)
+    tied.weight = nn.Parameter(torch.ones(4, 3))
+    net = nn.Sequential(CopiedByClone(tied.weight), nn.Tanh())
+    net.tied = tied
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x):
+        net(x).sum().backward()
+        optimizer.step()
+
+    assert estimate(step, (2, 4)).by("phase")["optimizer"]["flops"] == 12
+
+
+class SavesItsNet:
+    def __init__(self):  # as that of skorch, which pickles its modules to a file in memory
+        self.net = nn.Linear(4, 3)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def __getstate__(self):
+        file = io.BytesIO()
+        torch.save(vars(self), file)
+        return {"saved": file.getvalue()}
+
+    def __setstate__(self, state):
+        vars(self).update(torch.load(io.BytesIO(state["saved"]), weights_only=False))
+
+    def step(self, x):
+        self.net(x).sum().backward()
+        self.optimizer.step()
+
+
+def test_an_object_that_saves_its_model_is_copied_by_its_attributes():
+    trainer = SavesItsNet()
+    report = estimate(lambda x: trainer.step(x), (2, 4))
+    assert report.total_report["n_params"] == 15
+    assert report.by("phase")["optimizer"]["flops"] == 15
+    assert trainer.net.weight.grad is None
+
+
+class AnswersEverything:
+    __slots__ = ("answer",)
+
+    def __init__(self, answer):  # as the libraries of llvmlite, which a function of numba holds
+        self.answer = answer
+
+    def __getattr__(self, name):
+        return self.answer
+
+
+class HoldsALibrary:
+    def __init__(self):
+        self.library, self.net = AnswersEverything(max), nn.Linear(4, 3)
+
+    def __call__(self, x):
+        return self.net(x)
+
+
+def test_an_object_that_has_every_attribute_is_no_part_of_the_model():
+    explainer = HoldsALibrary()
+    assert estimate(lambda x: explainer(x), (2, 4)).total_report["macs"] == 24
