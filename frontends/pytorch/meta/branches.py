@@ -152,6 +152,16 @@ def _reader() -> tuple[FrameType, int] | None:
     return next((each for each in user_frames() if each[0].f_globals.get("__name__") not in _BETWEEN), None)
 
 
+def is_inside_while() -> bool:
+    """Return whether the running line of the user's code, which reads a value, is inside a ``while`` loop."""
+    found = _reader()
+    if found is None:
+        return False
+    tree, line = _source(found[0].f_code, found[1])
+    loops = (node for node in ast.walk(tree) if isinstance(node, ast.While))
+    return any(node.lineno <= line <= (node.end_lineno or 0) for node in loops)
+
+
 def _is_of_while(frame: FrameType, line: int) -> bool:
     tree, line = _source(frame.f_code, line)
     loops = (node for node in ast.walk(tree) if isinstance(node, ast.While))

@@ -32,7 +32,7 @@ from costcore.trace.interrupts import collector_off
 from costcore.trace.run import CPU_TIME, Recorder
 from costcore.translate import Native, Translator
 
-from ..meta.branches import CONDITION_IS_FALSE, CONDITION_IS_TRUE, OTHER_SIDE_FAILS, EndlessLoopError
+from ..meta.branches import CONDITION_IS_FALSE, CONDITION_IS_TRUE, OTHER_SIDE_FAILS, EndlessLoopError, is_inside_while
 from ..meta.model_copy import keep_storages
 from ..meta.propagate_values import MASKING, MaskedScores, allowed_pairs, propagate
 from ..meta.values import Values, all_tensors
@@ -332,6 +332,9 @@ def _results(plan: OperatorPlan, args: Any, kwargs: Any, result: Any) -> Sequenc
 MAX_ASSUMED_VALUES = 30_000
 """The maximum number of assumed numbers and conditions; a model that needs more seems to loop endlessly."""
 
+MAX_ASSUMED_ROUNDS = 3_000
+"""The same if the last one is read inside ``while``: a round may run hundreds of operators."""
+
 _BRANCHES = (CONDITION_IS_TRUE, CONDITION_IS_FALSE, OTHER_SIDE_FAILS)
 
 REAL_RUN = "count a real run inside ComputationalCostHook"
@@ -360,13 +363,16 @@ class Assumptions:
         """Count a number or a condition that was assumed.
 
         Raises:
-            CostError: after :data:`MAX_ASSUMED_VALUES` of them; the message includes the module.
+            CostError: after :data:`MAX_ASSUMED_VALUES` of them, or :data:`MAX_ASSUMED_ROUNDS`; the message includes
+                the module.
         """
         self._n_assumed_values += 1
-        if self._n_assumed_values > MAX_ASSUMED_VALUES:
+        n = self._n_assumed_values
+        if n > MAX_ASSUMED_VALUES or (n % MAX_ASSUMED_ROUNDS == 0 and is_inside_while()):
+            where = f"module {self._modules.path!r}" if self._modules.path else "the model"
             raise EndlessLoopError(
-                f"module {self._modules.path!r}: values of meta tensors were read more than {MAX_ASSUMED_VALUES} "
-                f"times; the module seems to loop until its data changes; {REAL_RUN} instead"
+                f"{where}: values of meta tensors were read {n:,} times; it seems to loop until its data changes; "
+                f"{REAL_RUN} instead"
             )
 
 

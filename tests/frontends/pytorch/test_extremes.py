@@ -220,8 +220,23 @@ def test_p36_a_loop_until_data_changes_is_an_error():
             x = x - 1
         return x
 
-    with pytest.raises(CostError, match="seems to loop until its data changes"):
+    with pytest.raises(CostError, match="read 3,000 times; it seems to loop until its data changes"):
         estimate(Call(model), (1,))
+
+
+def test_a_loop_that_ends_by_a_number_is_an_error_and_one_over_many_numbers_is_not():
+    def adaptive(x):
+        while True:
+            error = x.norm().item()
+            if error < 1:
+                return x
+
+    def counted(x):
+        return x * sum(x[i % 4].item() for i in range(3_500))
+
+    with pytest.raises(CostError, match="read 3,000 times; it seems to loop until its data changes"):
+        estimate(Call(adaptive), (4,))
+    assert estimate(Call(counted), (4,)).status == "assumed"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
