@@ -366,10 +366,10 @@ def user_frames() -> Iterator[tuple[FrameType, int]]:
     for frame, line in traceback.walk_stack(currentframe()):
         if frame.f_code.co_name == "estimate" and frame.f_code.co_filename.endswith(_ENTRY):
             return
-        # the decorators of this package run inside contextlib, ``python -m costcore`` inside runpy
+        # the decorators of this package run inside contextlib, which no user writes
         path = frame.f_code.co_filename
         is_own = path.startswith(_OWN) or path.endswith(_COMMAND)
-        if not is_own and frame.f_globals.get("__name__") not in ("contextlib", "runpy"):
+        if not is_own and frame.f_globals.get("__name__") != "contextlib":
             yield frame, line
 
 
