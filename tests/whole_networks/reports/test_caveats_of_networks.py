@@ -118,7 +118,7 @@ def test_an_unsupported_operator_is_listed_and_not_counted(each, partial, tmp_pa
     totals = (partial.total_report, each.report.total_report)
     assert {key: totals[0][key] for key in keys} == {key: totals[1][key] for key in keys}
     assert partial.tree()["n_unknown"] == 1
-    amounts = f"1 call, reads {n_bytes} B, writes {n_bytes} B"
+    amounts = f"1 call, reads {n_bytes:,} B, writes {n_bytes:,} B"
     for mode in ("table", "md"):
         stream = io.StringIO()
         partial.show_summary_report(stream, mode)
