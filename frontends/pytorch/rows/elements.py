@@ -559,6 +559,7 @@ CONVERSIONS = (
         )
     ),
     Row("aten::_weight_int8pack_mm", "packed_matmul", {"x": "self", "w": "mat2", "w_scale": "scales"}),
+    Row("quanto::qbytes_mm", "packed_matmul", {"x": "A", "w": "B", "w_scale": "scales"}),
     *(
         Row(
             f"aten::{name}",

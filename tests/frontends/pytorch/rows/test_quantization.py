@@ -24,6 +24,17 @@ def test_quantization_and_back():
     assert "fake_quantize" in [call.layer.op for call in faked.calls]
 
 
+def test_linear_layers_of_quanto():
+    library = torch.library.Library("quanto", "FRAGMENT")
+    library.define("qbytes_mm(Tensor A, Tensor B, Tensor scales) -> Tensor")
+    library.impl("qbytes_mm", lambda x, w, scales: x @ (scales * w).t(), "CompositeExplicitAutograd")
+    x, w, scales = torch.ones(2, 3, 8), torch.ones(5, 8, dtype=torch.int8), torch.ones(5, 1)
+    total = estimate(lambda *args: torch.ops.quanto.qbytes_mm(*args), [x, w, scales]).total_report
+    # 30 products of vectors of 8, of 8 FLOPs each; a multiplication for each of 40 weights
+    assert (total["macs"], total["flops"]) == (240, 240 + 40)
+    assert (total["mread"], total["mwrite"]) == (4 * 48 + 40 + 4 * 5, 4 * 30)
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_operators_of_exported_quantized_models():
     pytest.importorskip("torch.ao.quantization.fx._decomposed")

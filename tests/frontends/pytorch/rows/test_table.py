@@ -16,12 +16,16 @@ from tests.frontends.pytorch.rows.test_torchvision import SCHEMAS
 from tests.frontends.pytorch.runs import record
 from tests.frontends.pytorch.versions import LACKS
 
-TORCHVISION = {schema.name: schema for schema in (torch._C.parse_schema(f"torchvision::{text}") for text in SCHEMAS)}
+OF_PACKAGES = (
+    *(f"torchvision::{text}" for text in SCHEMAS),
+    "quanto::qbytes_mm(Tensor A, Tensor B, Tensor scales) -> Tensor",
+)
+PACKAGES = {schema.name: schema for schema in map(torch._C.parse_schema, OF_PACKAGES)}
 
 
 def schemas(native: str):
-    if native in TORCHVISION:
-        return [TORCHVISION[native]]
+    if native in PACKAGES:
+        return [PACKAGES[native]]
     name, _, wanted = native.partition(".")
     found = torch._C._jit_get_schemas_for_operator(name)
     if not found:
