@@ -100,8 +100,8 @@ def joined(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor | None:
     """Return the empty result of an element-wise operator on two tensors; None if its layout is not plain."""
     if x.shape == y.shape and x.stride() == y.stride():
         return empty_like(x, dtype) if is_dense(x) else _in_order_of(x, dtype) if _has_one_order(x) else None
-    if _has_one_order(x) and (min(y.stride()) > 0 if x.shape == y.shape else _is_smaller(y, x)):
-        return _in_order_of(x, dtype)
+    if min(x.shape, default=0) > 1 and _has_one_order(x) and broadcasts(y.shape, x.shape):
+        return _in_order_of(x, dtype)  # the first operand decides, whatever the strides of the second
     if x.shape == y.shape and (is_contiguous(x) or is_contiguous(y)) and _is_in_order(x) and _is_in_order(y):
         return empty(x.shape, dtype)
     if not (is_contiguous(x) and is_contiguous(y)):
@@ -109,10 +109,6 @@ def joined(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor | None:
     rank = max(x.dim(), y.dim())
     sizes = [*zip(*((1,) * (rank - each.dim()) + tuple(each.shape) for each in (x, y)), strict=True)]
     return empty([max(pair) for pair in sizes], dtype) if all(a == b or 1 in (a, b) for a, b in sizes) else None
-
-
-def _is_smaller(x: Tensor, y: Tensor) -> bool:
-    return is_contiguous(x) and broadcasts(x.shape, y.shape)
 
 
 # Interpolation of images
@@ -207,7 +203,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
 
 
 def _has_channels_first(x: Tensor) -> bool:
-    return x.dim() < 4 or is_contiguous(x) or (x.dim() == 4 and min(x.shape) > 1 and x.stride()[1] > x.stride()[3] > 0)
+    return x.dim() < 4 or is_contiguous(x) or (x.dim() == 4 and 0 not in x.shape and x.stride()[1] > x.stride()[3] > 0)
 
 
 def clone(x: Tensor, *, memory_format: torch.memory_format | None = None) -> Tensor | None:
@@ -664,9 +660,13 @@ def unary(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
     """Return the empty result of an element-wise function."""
     if x.dtype not in FLOATS:
         return None
+    return _elementwise(x, x.dtype)
+
+
+def _elementwise(x: Tensor, dtype: torch.dtype) -> Tensor | None:
     if _is_in_order(x):
-        return empty(x.shape, x.dtype)
-    return empty_like(x) if keeps_strides(x) else _in_order_of(x, x.dtype) if _has_one_order(x) else None
+        return empty(x.shape, dtype)
+    return empty_like(x, dtype) if keeps_strides(x) else _in_order_of(x, dtype) if _has_one_order(x) else None
 
 
 def whole_unary(x: Tensor) -> Tensor | None:
@@ -690,6 +690,11 @@ def like(x: Tensor, *_: Any, **options: Any) -> Tensor | None:
     return empty(x.shape, x.dtype) if _is_in_order(x) else empty_like(x) if keeps_strides(x) else None
 
 
+def drawn_like(x: Tensor, **options: Any) -> Tensor | None:
+    """Return the result of :func:`like`, for random numbers."""
+    return like(x, **options) if x.dtype in FLOATS else None
+
+
 def arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
     """Return the empty result of arithmetic on a floating-point tensor, and another one or a number."""
     if not _is_float(x) or type(alpha) not in (int, float):
@@ -702,7 +707,9 @@ def arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | No
 
 
 def whole_arithmetic(x: Tensor, y: Tensor | float, alpha: float = 1) -> Tensor | None:
-    """Return the result of :func:`arithmetic`, also for integers: the result has the wider dtype."""
+    """Return the result of :func:`arithmetic`, also for integers and a mask by a tensor: it has the wider dtype."""
+    if isinstance(x, Tensor) and x.dtype is torch.bool and isinstance(y, Tensor) and y.dtype in (*FLOATS, *INDICES):
+        return joined(x, y, y.dtype) if x.dim() and y.dim() and type(alpha) is int else None
     if not isinstance(x, Tensor) or x.dtype not in INDICES or type(alpha) is not int:
         return arithmetic(x, y, alpha=alpha)
     if isinstance(y, Tensor):
@@ -754,7 +761,7 @@ def comparison(x: Tensor, y: Tensor | float) -> Tensor | None:
     if isinstance(y, Tensor):
         return joined(x, y, torch.bool) if isinstance(x, Tensor) and y.dtype == x.dtype else None
     is_plain = type(y) in (int, float) if _is_float(x) else type(y) is int and x.dtype in INDICES
-    return empty_like(x, torch.bool) if is_plain and is_dense(x) else None
+    return _elementwise(x, torch.bool) if is_plain else None
 
 
 def masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor | None:
@@ -805,6 +812,7 @@ POINTWISE: Mapping[str, Callable[..., Any]] = {
     **{f"aten::{name}": test for name in ("isnan", "isinf", "logical_not")},
     "aten::bitwise_not": negation,
     **{f"aten::{name}_like": like for name in ("empty", "zeros", "ones", "full")},
+    **{f"aten::{name}_like": drawn_like for name in ("rand", "randn")},
     **{f"aten::{name}.Tensor": whole_arithmetic for name in _WHOLE},
     **{f"aten::{name}_.Tensor": whole_arithmetic_in_place for name in _WHOLE},
     **{f"aten::{name}.Scalar": whole_arithmetic for name in _WHOLE},

@@ -425,7 +425,9 @@ ARGUMENTS: dict[str, Callable[[Draw], tuple[Any, ...]]] = {
     **{name: pair_or_batch for name in FAST_KERNELS if name.endswith(".Tensor")},
     **{f"aten::{name}.Tensor": two_tensors for name in ("eq", "ne", "lt", "le", "gt", "ge")},
     **{name: with_number for name in FAST_KERNELS if name.endswith((".Scalar", ".Tensor_Scalar"))},
-    **{f"aten::{name}_like": lambda draw: with_number(draw)[:1] for name in ("empty", "zeros", "ones")},
+    **{
+        f"aten::{name}_like": lambda draw: with_number(draw)[:1] for name in ("empty", "zeros", "ones", "rand", "randn")
+    },
     "aten::full_like": with_number,
     "aten::sort": lambda draw: softmax(draw)[:2],
     "aten::index_select": rows,
