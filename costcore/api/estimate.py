@@ -597,7 +597,7 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
     * ``timm:resnet50`` makes a library model without weights.
     * ``module:factory`` imports ``module``, which is ``package.module`` or ``file.py``, and calls ``factory``, a
       function or class. If ``factory`` is a model, it is returned. So is a function that needs arguments if a frontend
-      counts functions, as the JAX frontend does.
+      counts functions, as the JAX frontend does, and a function that returns a loss, a tensor or a float.
 
     Args:
         target: the target, optionally with arguments, ``net.py:make(width=0.5)``.
@@ -638,12 +638,27 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
     try:
         frontend_of(model)
     except CostError as error:
+        if is_called and not arguments and _returns_loss(factory, model):
+            message = f"the function returns a {type(model).__name__}, no model: it is counted itself"
+            warnings.warn(message, CostWarning, stacklevel=3)
+            return factory
         if is_called:
             raise CostError(f"result of {target}: {error}") from error
         raise CostError(
             f"{target}: {str(error).rstrip('.')}. A function without arguments that returns a model works too."
         ) from error
     return model
+
+
+def _returns_loss(function: Any, result: Any) -> bool:
+    is_loss = isinstance(result, float) or (hasattr(result, "shape") and hasattr(result, "dtype"))
+    if not is_loss or not inspect.isfunction(function):
+        return False
+    try:
+        frontend_of(function)
+    except CostError:
+        return False
+    return True
 
 
 def _made(target: str, make: Callable[[], Any]) -> Any:

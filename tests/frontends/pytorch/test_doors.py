@@ -371,6 +371,44 @@ def test_a_model_equals_its_saved_report(target, folder, run):
     assert run("explain", target, f"{macs} MACs", *arguments(target, ""))[0] == 0
 
 
+STEPS = """
+import torch
+
+model = torch.nn.Linear(8, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def step():
+    loss = model(torch.ones(2, 8)).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+def number():
+    return step().item()
+
+def whole():
+    return 3
+
+def nothing():
+    step()
+"""
+
+
+def test_a_function_that_returns_a_loss_is_counted_and_no_factory(tmp_path, monkeypatch, capsys):
+    (tmp_path / "steps.py").write_text(STEPS)
+    monkeypatch.chdir(tmp_path)
+    for name, kind in (("step", "Tensor"), ("number", "float")):
+        with pytest.warns(CostWarning, match=f"the function returns a {kind}, no model: it is counted itself"):
+            total = estimate(f"steps.py:{name}").total_report
+        # two rows of 8 x 4 products; the gradients of the weight have as many, those of the input are not needed
+        assert total["macs"] == 2 * (2 * 8 * 4)
+    assert main(["steps.py:step"]) == 0
+    assert "step, " in capsys.readouterr().out
+    for name, message in (("whole", "result of steps.py:whole: 3"), ("nothing", "steps.py:nothing returned None")):
+        with pytest.raises(CostError, match=message):
+            estimate(f"steps.py:{name}")
+
+
 def test_what_is_no_model_is_refused_in_a_sentence(folder, run):
     (folder / "empty.json").mkdir()
     (folder / "other.json").write_text('{"model_type": "bert"}')
