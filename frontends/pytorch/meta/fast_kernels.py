@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .replacements import has_channels_last, lstm_layer, lstm_layer_backward
+from .replacements import has_channels_last, lstm_layer, lstm_layer_backward, with_channels_last
 from .values import META, broadcasts
 
 # Empty meta tensors in plain layouts
@@ -530,12 +530,8 @@ def convolution(
         return None
     is_last = has_channels_last(w.unsqueeze(2) if rank == 1 else w) or (rank > 1 and has_channels_last(x))
     if is_last and (rank < 3 or x.dtype is not torch.float64):
-        return _with_channels_last((x.shape[0], made, *sizes), x.dtype)
+        return with_channels_last((x.shape[0], made, *sizes), x.dtype)
     return empty((x.shape[0], made, *sizes), x.dtype)
-
-
-def _with_channels_last(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    return empty((shape[0], *shape[2:], shape[1]), dtype).movedim(-1, 1)
 
 
 def convolution_backward(
@@ -1162,71 +1158,3 @@ FAST_KERNELS: Mapping[str, Callable[..., Any]] = {
     "aten::mkldnn_rnn_layer_backward": lstm_layer_backward,
 }
 """Fast replacements by operator and overload; each returns the result on meta tensors, or None."""
-
-WITHOUT_META_KERNEL = frozenset(("aten::_fused_sgd_", "aten::_fused_adagrad_", "aten::_fused_adamw_"))
-"""Operators on lists of tensors that write to their operands, return nothing, and have no kernel for meta tensors."""
-
-
-# Results with other strides on the meta device than on a CPU, which would lead to different copies
-
-
-Layout = Callable[[Sequence[Any], Tensor], Tensor | None]
-"""Returns an empty tensor with the strides of the (first) result on a CPU, from the operands and the result."""
-
-
-def _plain(args: Sequence[Any], result: Tensor) -> Tensor:
-    return empty(result.shape, result.dtype)
-
-
-def _as_operand(i: int) -> Layout:
-    return lambda args, result: torch.empty_like(args[i], dtype=result.dtype)
-
-
-def _in_format_of(i: int) -> Layout:
-    def made(args: Sequence[Any], result: Tensor) -> Tensor:
-        is_last = args[i].dim() == result.dim() > 3 and has_channels_last(args[i])
-        return _with_channels_last(result.shape, result.dtype) if is_last else empty(result.shape, result.dtype)
-
-    return made
-
-
-LAYOUTS_ON_CPU: Mapping[str, Layout] = {
-    **{f"aten::{name}_loss_backward": _plain for name in ("mse", "smooth_l1", "huber")},
-    "aten::glu_backward": _plain,
-    "aten::log_sigmoid_forward": _plain,
-    "aten::log_sigmoid_backward": _as_operand(0),
-    "aten::binary_cross_entropy": lambda args, result: _as_operand(0)(args, result) if result.dim() else result,
-    **{
-        f"aten::{name}": _in_format_of(0)
-        for name in ("native_batch_norm", "native_group_norm", "pixel_shuffle", "channel_shuffle", "roll")
-    },
-    **{f"aten::{name}_pad2d": _in_format_of(0) for name in ("reflection", "replication")},
-    **{f"aten::{name}_pad2d_backward": _in_format_of(1) for name in ("reflection", "replication")},
-    "aten::native_group_norm_backward": _in_format_of(1),
-    "aten::native_batch_norm_backward": lambda args, result: _in_format_of(1)(args, result) if args[-1][0] else None,
-}
-"""The layouts of results by the operator; other results have those of the meta device."""
-
-
-def laid_out(run: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
-    """Return a function that runs an operator, and on the meta device gives its (first) result a layout."""
-
-    def run_laid_out(*args: Any, **kwargs: Any) -> Any:
-        result = run(*args, **kwargs)
-        first = result if isinstance(result, Tensor) else result[0]
-        if first is None or type(first) is not Tensor or not first.is_meta or 0 in first.shape:
-            return result
-        made = layout(args, first)
-        return made if first is result else (made, *result[1:])
-
-    return run_laid_out
-
-
-def unless_on_meta(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs an operator of ``WITHOUT_META_KERNEL``, and does nothing on meta tensors."""
-
-    def run_unless_on_meta(parameters: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
-        if not any(parameter.is_meta for parameter in parameters):
-            run(parameters, *args, **kwargs)
-
-    return run_unless_on_meta

@@ -26,8 +26,9 @@ from costcore.translate import Arguments, Row, Translator
 
 from ..meta import replacements
 from ..meta.branches import ASSUMED_RESULTS
-from ..meta.fast_kernels import FAST_KERNELS, LAYOUTS_ON_CPU, WITHOUT_META_KERNEL, laid_out, unless_on_meta
+from ..meta.fast_kernels import FAST_KERNELS
 from ..meta.propagate_values import PropagationRule
+from ..meta.replacements import LAYOUTS_ON_CPU, WITHOUT_META_KERNEL, laid_out, unless_on_meta
 from ..meta.values import KNOWN_RESULTS, NUMBERS, KnownResult, all_tensors, is_plain_meta
 from ..naming import arguments_of, is_in_place, native_name, type_name
 from ..tensors import dtype_name, is_packed, operand
