@@ -54,6 +54,12 @@ MOVES = frozenset(("convert_element_type", "transpose", "slice", "concatenate", 
 """Primitives that move or cast elements: of weights, the results are weights again."""
 
 
+BLOCKS_ARE_READ_ONCE = (
+    "the bytes of Pallas kernels are a lower bound: operands are read and results written once, but a block that the "
+    "grid visits again may be loaded again"
+)
+
+
 class Place(NamedTuple):
     """The context of a jaxpr.
 
@@ -508,8 +514,7 @@ def _sharded(value: Value, variable: Any) -> Value:
 def pallas_call(walker: Walker, equation: Any, inputs: list[Value], place: Place) -> list[Value]:
     """Record a Pallas kernel as one call with the operations of its body at every point of the grid.
 
-    Its operands and results are read and written once, as if no block were loaded twice. Primitives of the body without
-    a cost are listed as calls of their own.
+    Its bytes are a lower bound (a note). Primitives of the body without a cost are listed as calls of their own.
     """
     recording, recorder = walker.recording, walker.recording.recorder
     outputs = [value_of(variable.aval) for variable in equation.outvars]
@@ -528,6 +533,8 @@ def pallas_call(walker: Walker, equation: Any, inputs: list[Value], place: Place
     del recorder.calls[mark:], recording.history[known:]
     flops, macs, unknown = operations_of(body, recorder)
     recorder.calls += [call._replace(times=call.times * steps * place.times * place.devices) for call in unknown]
+    if BLOCKS_ARE_READ_ONCE not in recorder.notes:
+        recorder.notes.append(BLOCKS_ARE_READ_ONCE)
     read, written = (sum(t.nbytes for value in side if (t := value.tensor())) for side in (inputs, outputs))
     recording.record(
         equation, inputs, outputs, place, Cost(steps * flops, read, written, {"steps": steps}, steps * macs)

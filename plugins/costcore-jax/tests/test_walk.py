@@ -286,6 +286,7 @@ def test_a_kernel_runs_its_body_at_every_point_of_its_grid():
     assert total["macs"] == TILES * 16**3 == 64 * 32 * 48
     assert total["flops"] == total["macs"] + TILES * (16 * 16 + 1)
     assert (total["mread"], total["mwrite"]) == (4 * (64 * 32 + 32 * 48), 4 * 64 * 48)
+    assert ["lower bound" in note for note in report.notes] == [True]
 
 
 def test_a_kernel_inside_a_loop_and_a_batch():
