@@ -144,7 +144,7 @@ def variants_as_one(forward: Callable[..., Any], inputs: Any) -> Iterator[tuple[
         kind = "named tuple" if _is_named_tuple(inputs) else type(inputs).__name__
         yield (
             (inputs,),
-            f"inputs: the {kind} was passed as one argument: the model does not take its items as arguments",
+            f"inputs: the {kind} was passed as one argument, as the model does not take its items",
         )
 
 
