@@ -52,6 +52,6 @@ def costcore_rows(frontend: str) -> Iterable[Row]:
     """Return the rules of operators that JAX lacks. StableHLO programs are recorded as JAX primitives."""
     if frontend != "jax":
         return ()
-    from .rows import ROWS
+    from .operators import ROWS
 
     return ROWS

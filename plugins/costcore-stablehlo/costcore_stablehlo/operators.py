@@ -8,10 +8,13 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+from costcore_jax.rows import operand
+from costcore_jax.values import Value
 from jax import lax
 from jaxlib.mlir.dialects import stablehlo
 
 from costcore.errors import CostError
+from costcore.translate import Arguments, Row, Source
 
 from .attributes import aval_of, dtype_of, get, has_shape
 
@@ -476,3 +479,31 @@ def check_results(op: Any, results: Sequence[Any]) -> None:
     for result, made in zip(op.results, results, strict=True):
         if made is not None and not has_shape(result.type, jnp.shape(made)):
             raise CostError(f"{op.name} makes {jax.typeof(made)} where the file has {result.type!s:.100}")
+
+
+# Mapping rules of operators that JAX lacks
+
+
+def _channels_first(a: Arguments) -> Value:
+    """Return the data of a batch norm with the features in the second axis."""
+    value: Value = a["inputs"][0]
+    feature = int(a["feature_index"])
+    others = [size for axis, size in enumerate(value.shape) if axis != feature]
+    return value.viewed(*others[:1], value.shape[feature], *others[1:])
+
+
+def _batch_norm_row(*, training: bool) -> Row:
+    inputs: dict[str, Source] = {"x": _channels_first, "w": operand(1), "b": operand(2)}
+    if not training:
+        inputs |= {"mean": operand(3), "var": operand(4)}
+    name = "training" if training else "inference"
+    return Row(
+        f"jax::batch_norm_{name}",
+        "batch_norm",
+        inputs,
+        {"training": lambda a: training},
+        outputs=lambda a, outputs: outputs[:1],
+    )
+
+
+ROWS: tuple[Row, ...] = (_batch_norm_row(training=False), _batch_norm_row(training=True))
