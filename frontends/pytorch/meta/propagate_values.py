@@ -81,6 +81,8 @@ BOUNDS: Mapping[str, Sequence[tuple[str, Any]]] = {
 }
 """The arguments of random operators that bound their numbers, and their defaults. Integers end below the second."""
 
+_DIFFERENCES = frozenset(("aten::sub", "aten::rsub"))
+
 _RESIZING = frozenset(("aten::resize_", "aten::resize_as_"))
 
 
@@ -102,8 +104,10 @@ class PropagationRule:
         constant: returns the results that follow from shapes alone.
         choice: returns the results that are assumed if the operands are unknown.
         absorbing: the element of one operand that determines the result, such as False for ``and``; None without one.
+        is_difference: whether it subtracts.
     """
 
+    is_difference: bool
     is_random: bool | Any
     covers: bool
     absorbing: bool | None
@@ -122,6 +126,7 @@ class PropagationRule:
             "constant",
             "covers",
             "func",
+            "is_difference",
             "is_random",
         ),
         *("needs_values", "writes_first"),
@@ -139,6 +144,7 @@ class PropagationRule:
         self.constant: ShapeRule | None = CONSTANTS.get(name)
         self.choice: ShapeRule | None = CHOICES.get(full_name, CHOICES.get(name))
         self.absorbing = ABSORBING.get(name)
+        self.is_difference = name in _DIFFERENCES
         self._arguments = arguments
         self._name = name
         self._written = written
@@ -243,8 +249,9 @@ def _follow_new(
     if not isinstance(outputs, (tuple, list)):
         return
     layouts = [layout_of(x) if _is_new(x, inputs) else None for x in outputs]
-    call = WaitingCall(rule.func, _read(args, readings), _read(kwargs, readings), layouts)
     flags, depth = _rests_on(readings.values())
+    func = partial(_difference, rule.func) if flags & SELECTED and rule.is_difference else rule.func
+    call = WaitingCall(func, _read(args, readings), _read(kwargs, readings), layouts)
     for i, layout in enumerate(layouts):
         if layout is not None:
             values.put(outputs[i], Contents(partial(call.storage, i), flags, depth))
@@ -529,6 +536,20 @@ def _count_of_mask(arguments: Mapping[str, Any], result: Tensor) -> Iterable[Sha
     return _filled(mask.numel() // max(result.numel(), 1), SELECTED)(arguments, result)
 
 
+def _cast_mask(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
+    # Code counts by ``mask.long().sum(1)``, and numbers elements by ``mask.long().cumsum(1)``.
+    return _filled(1, SELECTED)(arguments, result) if arguments["self"].dtype is torch.bool else []
+
+
+def _difference(subtract: Callable[..., Tensor], x: Tensor | float, y: Tensor | float, **options: Any) -> Tensor:
+    # A mask and its complement both select every element: ``length - mask.sum(1)`` is the length.
+    result = subtract(x, y, **options)
+    if result.dtype not in INTEGERS or bool(result.any()):
+        return result
+    whole = y if subtract in (torch.ops.aten.rsub.Scalar, torch.ops.aten.rsub.Tensor) else x
+    return result + whole
+
+
 def _equal_to_itself(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
     # PyTorch computes ``isfinite`` as ``(x == x) * (abs(x) != inf)``; this is the first half.
     return _filled(1, FINITE)(arguments, result) if arguments["self"] is arguments["other"] else []
@@ -600,6 +621,7 @@ CHOICES: Mapping[str, ShapeRule] = {
     "aten::multinomial": _multinomial,
     "aten::bincount": _bincount,
     **dict.fromkeys(("aten::sum", "aten::count_nonzero"), _count_of_mask),
+    "aten::_to_copy": _cast_mask,
     "aten::randperm": _randperm,
     **dict.fromkeys(("aten::isnan", "aten::isinf"), _filled(0, FINITE)),
     "aten::isfinite": _filled(1, FINITE),

@@ -83,6 +83,23 @@ def test_counts_of_a_mask_agree_with_what_it_selects():
     assert {a.what for a in estimated(Call(parts), (2, 3)).assumptions} == {everything}
 
 
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        lambda mask: mask.long().sum(1),
+        lambda mask: mask.float().sum(1).long(),
+        lambda mask: mask.int().cumsum(1)[:, -1],
+        lambda mask: (mask.long() * torch.arange(mask.shape[1], device=mask.device)).amax(1) + 1,
+        lambda mask: mask.shape[1] - mask.sum(1),
+        lambda mask: torch.full_like(mask[:, 0], mask.shape[1], dtype=torch.long) - mask.long().sum(1),
+    ],
+    ids=["long", "float", "cumsum", "last", "complement", "complement of long"],
+)
+def test_lengths_by_an_unknown_mask_are_whole(lengths):
+    everything = "a mask without data was taken to select every element"
+    assert values_of(lambda x: lengths(x > 0), (2, 3), everything) == [3, 3]
+
+
 def test_both_sides_of_a_branch_on_the_count_of_a_mask_are_tried():
     for sign in (1, -1):
         recorder = estimated(Call(lambda x, sign=sign: x @ x if (x > 0).sum() * sign > 4 * sign else x), (3, 3))
