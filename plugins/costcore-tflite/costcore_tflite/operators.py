@@ -137,7 +137,7 @@ OWN_CALCULATORS: Mapping[str, Calculator] = {
 }
 
 
-# Custom operators: audio features of tflite-micro, detection, MediaPipe, and TensorFlow's own (``Flex…``).
+# Custom operators: audio features, detection, MediaPipe's, and TensorFlow's own (``Flex…``).
 #
 # Sources: the kernels in ``signal/src`` of tflite-micro, which compute in integers: shifts count as ``cmp``; the
 # kernels of TensorFlow Lite and of ``mediapipe/util/tflite/operations``.
@@ -209,7 +209,42 @@ def calc_signal_overlap_add(layer: Layer) -> Cost:
     return Cost(Operations(add=layer["x"].size), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
+def calc_audio_spectrogram(layer: Layer) -> Cost:
+    """Windows of samples (mul), the real transform of each, padded to a power of 2, and magnitudes.
+
+    A magnitude is re re + im im (mul, fma) of each bin, or its square root (special).
+
+    Source: the kernels of TensorFlow Lite, ``audio_spectrogram.cc`` and ``spectrogram.cc``.
+    """
+    windows, bins = layer.out.size // layer.out.shape[-1], layer.out.shape[-1]
+    time, spectrum = Tensor((windows, 2 * (bins - 1)), "float32"), Tensor((windows, bins), "complex64")
+    operations = Cost(*calculators()["real_fft"](Layer("real_fft", {"x": time}, [spectrum], {"axes": (1,)}))).flops
+    magnitude = Operations(mul=1, fma=1, special=0 if layer.attrs["is_squared"] else 1)
+    operations += windows * layer.attrs["window"] * Operations(mul=1) + layer.out.size * magnitude
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+@pattern("opaque")
+def calc_mfcc(layer: Layer) -> Cost:
+    """Mel-frequency cepstral coefficients of each spectrum: a bank of triangles, logarithms, and a cosine transform.
+
+    * A bin: its square root (special), its share of two neighboring triangles (1 mul, 3 add). All bins are counted;
+      the kernel skips those outside of the frequencies that its options give.
+    * A channel: a lower limit (cmp) and the logarithm (special); a dot product over channels for each coefficient.
+
+    Source: the kernels of TensorFlow Lite, ``mfcc.cc``, ``mfcc_mel_filterbank.cc`` and ``mfcc_dct.cc``.
+    """
+    x, channels = layer["x"], layer.attrs["channels"]
+    macs = layer.out.size * channels
+    operations = x.size * Operations(special=1, mul=1, add=3) + Operations(fma=macs)
+    operations += x.size // x.shape[-1] * channels * Operations(cmp=1, special=1)
+    return Cost(operations, layer.read, layer.written, layer.attrs, macs)
+
+
 CUSTOM_CALCULATORS: Mapping[str, Calculator] = {
+    "audio_spectrogram": calc_audio_spectrogram,
+    "mfcc": calc_mfcc,
     **dict.fromkeys(PER_ELEMENT, calc_signal_channels),
     "signal_auto_scale": calc_signal_auto_scale,
     "signal_energy": calc_signal_energy,
@@ -322,6 +357,14 @@ _OTHERS: tuple[Row, ...] = (
         row(native, "unpool", {"x": operand(0), "indices": operand(1)})
         for native in ("LiteRtMaxUnpooling2D", "MaxUnpooling2D")
     ),
+    row(
+        "AudioSpectrogram",
+        "audio_spectrogram",
+        X,
+        window=lambda a: a.get("window_size", 0),
+        is_squared=lambda a: bool(a.get("magnitude_squared")),
+    ),
+    row("Mfcc", "mfcc", {**X, "rate": operand(1)}, channels=lambda a: a.get("filterbank_channel_count", 40)),
     *(row(f"Flex{name}", op, X) for name, op in FLEX.items()),
     *(row(f"Flex{name}", op, XS) for name, op in FLEX_OF_TWO.items()),
 )
@@ -344,6 +387,8 @@ CUSTOM_ROWS: tuple[Row, ...] = (
 
 CUSTOM_SIGNATURES: Mapping[str, tuple[int | None, ...]] = {
     **{entry.native.removeprefix("tflite::"): (None,) for entry in CUSTOM_ROWS},
+    "AudioSpectrogram": (2,),
+    "Mfcc": (3, None),
     "SignalWindow": (None, None),
     "TFLite_Detection_PostProcess": (None, 3, 2),
     "Convolution2DTransposeBias": (4, 4),

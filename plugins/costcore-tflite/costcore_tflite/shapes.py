@@ -1,4 +1,4 @@
-"""Shapes of results in files with several open axes, and elements of the small values that determine shapes."""
+"""Shapes of results that a file leaves open, and elements of the small values that determine shapes."""
 
 from __future__ import annotations
 
@@ -216,6 +216,12 @@ def _detections(s: Site) -> Sequence[Shape]:
     return [(1, kept, 4), (1, kept), (1, kept), (1,)][: s.count]
 
 
+def _spectrogram(s: Site) -> Shape:
+    (samples, channels), window, step = s.shape(), s.option("window_size"), s.option("stride", 1)
+    bins = 2 ** (window - 1).bit_length() // 2 + 1  # of a transform of the next power of 2
+    return (channels, maximum(floor_div(samples - window, step) + 1, 0), bins)
+
+
 def _same(s: Site) -> Sequence[Shape]:
     return [s.shape()] * s.count
 
@@ -230,6 +236,7 @@ RULES: Mapping[str, Rule] = {
         ("MEAN", *REDUCTIONS), _one(lambda s: reduced(s.shape(), map(int, s.need(1)), bool(s.options.get("KeepDims"))))
     ),
     **dict.fromkeys(("ARG_MAX", "ARG_MIN"), _one(lambda s: reduced(s.shape(), s.need(1), False))),
+    "AudioSpectrogram": _one(_spectrogram),
     **dict.fromkeys(("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D"), _one(_pool)),
     "BATCH_MATMUL": _one(
         lambda s: matmul(s.shape(), s.shape(1), bool(s.options.get("AdjX")), bool(s.options.get("AdjY")))
@@ -248,6 +255,7 @@ RULES: Mapping[str, Rule] = {
     "FULLY_CONNECTED": _one(_linear),
     "GATHER": _one(lambda s: gathered(s.shape(), s.shape(1), s.option("Axis"), s.option("BatchDims"))),
     "GATHER_ND": _one(lambda s: (*s.shape(1)[:-1], *s.shape()[int(s.shape(1)[-1]) :])),
+    "Mfcc": _one(lambda s: (*s.shape()[:-1], s.option("dct_coefficient_count", 13))),
     "ONE_HOT": _one(_one_hot),
     "PACK": _one(_packed),
     **dict.fromkeys(("MIRROR_PAD", "PAD", "PADV2"), _one(lambda s: padded(s.shape(), s.need(1)[::2], s.need(1)[1::2]))),

@@ -25,9 +25,6 @@ NPUS = frozenset(("ethos-u", "edgetpu-custom-op", "DISPATCH_OP", "NeutronGraph")
 """Custom operators that contain the program of an NPU, made by Vela, the Edge TPU compiler, LiteRT or Neutron."""
 
 
-WITHOUT_SHAPES = frozenset(("TFLite_Detection_PostProcess",))
-"""Custom operators whose results have no shape in files."""
-
 RUNS_GRAPHS = frozenset(("CALL", "IF", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE", "WHILE"))
 """Operators that return the results of another graph."""
 
@@ -96,7 +93,12 @@ class Walker:
         # other open size is a multiple of it.
         tensors = [tensor for each in model.graphs for tensor in each.tensors]
         are_batches = all(graph.tensors[index].open_axes in ((), (0,)) for index in graph.inputs)
-        self._follows = not are_batches or any(len(tensor.open_axes) > 1 for tensor in tensors)
+        results = (each.tensors[i] for each in model.graphs for o in each.operators for i in o.outputs)
+        self._follows = (
+            not are_batches
+            or any(len(tensor.open_axes) > 1 for tensor in tensors)
+            or not all(tensor.shape for tensor in results)  # scalars, or shapes that the runtime finds
+        )
 
     def run(self) -> None:
         """Record the first graph, which is the model."""
@@ -133,7 +135,7 @@ class Walker:
             self._at = position, graph.name
             inputs = [None if i < 0 else values[i] for i in operator.inputs]
             outputs = [values[i] for i in operator.outputs]
-            if self._follows or operator.name in WITHOUT_SHAPES:
+            if self._follows:
                 self._follow(operator, inputs, [graph.tensors[i] for i in operator.outputs], outputs)
             if operator.name in CONTROL_FLOW:
                 self._control_flow(operator, inputs, outputs, place)
@@ -151,12 +153,12 @@ class Walker:
         tensors: Sequence[TensorInfo],
         outputs: Sequence[Quantized],
     ) -> None:
-        """Give open axes of results the sizes that follow from the operands, or else symbols named after the tensor."""
+        """Give results without a shape, and open axes, the sizes that follow from the operands, or else symbols."""
         if operator.name in RUNS_GRAPHS:
             return  # they take the shapes of the results of that graph
         shapes = shapes_of(operator, inputs)
         for tensor, value, found in zip(tensors, outputs, shapes, strict=True):
-            if not value.is_fixed or (not tensor.shape and operator.name in WITHOUT_SHAPES):
+            if not value.is_fixed or not tensor.shape:
                 value.shape = self._completed(tensor, found)
         if outputs and outputs[0].ndim <= 2:
             data_of(operator, inputs, outputs[0])
@@ -253,7 +255,7 @@ class Walker:
         values = self._values(graph)
         if self._follows:
             for i, value in zip(graph.inputs, given, strict=False):
-                if graph.tensors[i].open_axes:
+                if graph.tensors[i].open_axes or not graph.tensors[i].shape:
                     values[i].shape = value.shape
         flow.start_of(flow.new_id(), graph.name, given, [values[i] for i in graph.inputs])
         self._walk(graph, values, place)

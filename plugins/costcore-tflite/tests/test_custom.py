@@ -54,6 +54,23 @@ def test_operators_that_the_file_has_not(name, given, made, flops):
     assert (report.status, found["flops"], found["mwrite"]) == ("complete", flops, 2 * math.prod(made))
 
 
+def test_cepstral_coefficients_of_samples():
+    """Speech commands: 99 windows of 320 samples, 160 apart, of 16,000; the shapes are those that LiteRT finds.
+
+    A transform of 512 samples has 257 bins. The file has no shapes of the results.
+    """
+    spectrogram = flexbuffers.Dumps({"window_size": 320, "stride": 160, "magnitude_squared": True})
+    cepstrum = flexbuffers.Dumps({"filterbank_channel_count": 40, "dct_coefficient_count": 13})
+    operators = [Op("AudioSpectrogram", (0,), (1,), custom=spectrogram), Op("Mfcc", (1, 2), (3,), custom=cepstrum)]
+    tensors = [T((16_000, 1)), T(()), T((1,), "int32"), T(())]
+    report = estimate(model(G(tensors, operators, [0, 2], [3])))
+    first, second = report.layer_report.values()
+    assert (first["output_shapes"], second["output_shapes"]) == ([(1, 99, 257)], [(1, 99, 13)])
+    assert first["flops"] == 99 * (320 + 512 * 9 * 5 // 2 + 257 * 2)
+    assert second["flops"] == 99 * (257 * 5 + 40 * 2 + 40 * 13)
+    assert (report.total_report["macs"], report.status) == (99 * 40 * 13, "complete")
+
+
 @pytest.mark.parametrize(
     ("options", "bins"),
     [

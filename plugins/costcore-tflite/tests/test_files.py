@@ -175,6 +175,29 @@ def test_other_open_axes_are_symbols_and_shapes_follow_from_them():
     assert estimate(file, dims={"batch": 2, "x_1": 33, "x_2": "2*n"}).subs(n=10).total_report == report.total_report
 
 
+@pytest.mark.parametrize(("channels", "status"), [((), "complete"), ((None,), "assumed")], ids=["none", "batch"])
+def test_results_without_a_shape_get_it_from_their_operands(channels, status):
+    """As the runtime finds it after SHAPE, twice the height and width of 6 x 5, then a VALID convolution and a sum."""
+    tensors = [
+        *(T((*(channels or (1,)), 6, 5, 3), name="x"), T((4,), "int32"), T((1,), "int32", data=(1,))),
+        *(T((1,), "int32", data=(3,)), T((1,), "int32", data=(1,)), T((), "int32"), T((), "int32", data=(2,))),
+        *(T((), "int32"), T(()), T((4, 3, 3, 3), stored=True), T(()), T((1,), "int32", data=(3,)), T(())),
+    ]
+    operators = [
+        Op("SHAPE", (0,), (1,)),
+        Op("STRIDED_SLICE", (1, 2, 3, 4), (5,), "StridedSliceOptions"),
+        Op("MUL", (5, 6), (7,)),
+        Op("RESIZE_NEAREST_NEIGHBOR", (0, 7), (8,), "ResizeNearestNeighborOptions"),
+        Op("CONV_2D", (8, 9), (10,), "Conv2DOptions", {"StrideH": 1, "StrideW": 1, "Padding": tflite.Padding.VALID}),
+        Op("SUM", (10, 11), (12,), "ReducerOptions"),
+    ]
+    report = estimate(model(G(tensors, operators, [0], [12])))
+    assert [each["output_shapes"][0] for each in report.layer_report.values()][3:] == [
+        *((1, 3, 12, 10), (1, 4, 10, 8), (1, 10, 8)),
+    ]
+    assert (report.total_report["macs"], report.status) == (10 * 8 * 4 * 27, status)
+
+
 def test_a_size_that_depends_on_data_is_a_symbol_of_its_tensor():
     tensors = [T((8,)), T((None, None), name="at")]
     report = estimate(model(G(tensors, [Op("WHERE", (0,), (1,))], [0], [1])))
