@@ -25,6 +25,9 @@ _MARKS = (b",", b"[", b"{")
 SMALL_FILE, BLOCK = 2**24, 2**16
 """The maximum size of a file that :func:`content_of` reads at once, and the block size for larger ones."""
 
+_POINTER, _MOST_OF_POINTER = b"version https://git-lfs.github.com/", 1024
+"""The first bytes of a file that Git LFS leaves in place of a large one, and the maximum size of such a file."""
+
 PIECE = 2**20
 """The minimum bytes of a read; the size of a pipe is unknown."""
 
@@ -54,20 +57,34 @@ def open_file(path: str | PathLike[str]) -> IO[bytes]:
     """Return an open file. A pipe is read until its end, and is empty without a writer.
 
     Raises:
-        FileError: if it cannot be opened, or is a folder or a device (its content may never end).
+        FileError: if it cannot be opened, is a folder or a device (its content may never end), or a pointer of Git LFS.
     """
     try:
         file = open(path, "rb", opener=_opened)  # noqa: SIM115 (Path.open takes no opener)
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from error
-    mode = os.fstat(file.fileno()).st_mode
+    status = os.fstat(file.fileno())
+    mode = status.st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         file.close()
         raise FileError(f"{_shown(path)} cannot be read: it is a device")
+    if stat.S_ISREG(mode) and 0 < status.st_size < _MOST_OF_POINTER and _is_pointer(file, path):
+        file.close()
+        raise FileError(f"{_shown(path)} is a Git LFS pointer, not the file itself. Fetch the file with git lfs pull")
     # O_NONBLOCK was for opening alone.
     if hasattr(os, "set_blocking"):
         os.set_blocking(file.fileno(), True)
     return file
+
+
+def _is_pointer(file: IO[bytes], path: str | PathLike[str]) -> bool:
+    try:
+        start = file.read(len(_POINTER))
+        file.seek(0)
+    except OSError as error:
+        file.close()
+        raise unreadable(path, error) from error
+    return start == _POINTER
 
 
 def _opened(path: str, flags: int) -> int:

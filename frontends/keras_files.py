@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from costcore.errors import CostError, FileError, MissingInputsError, import_problem
-from costcore.files import check_values, is_file
+from costcore.files import check_values, is_file, open_file
 from costcore.graphs.graph import ROWS, accepts, capture, native_names
 from costcore.registry import check_options, default_inputs, load, specs
 from costcore.trace.trace import with_tensors
@@ -157,7 +157,7 @@ def read(path: str) -> dict[str, Any]:
     if not is_file(path):
         raise FileError(f"{path} cannot be read: it is not a file")
     try:
-        with zipfile.ZipFile(path) as archive, archive.open(CONFIGURATION) as file:
+        with open_file(path) as opened, zipfile.ZipFile(opened) as archive, archive.open(CONFIGURATION) as file:
             text = file.read(MAX_BYTES + 1)
             if len(text) > MAX_BYTES:
                 raise CostError(f"{path}: {CONFIGURATION} has more than {MAX_BYTES:,} bytes")

@@ -62,7 +62,6 @@ def _from_file(path: Path) -> Any:
 CHECKPOINT = "torch.save writes such files. Build the nn.Module in Python and pass the module"
 
 SIGNATURES = {
-    b"version https://git-lfs.github.com/": "it is a Git LFS pointer; git lfs pull fetches the model",
     b"PK\x03\x04": f"it is a zip archive; extract the model from it. {CHECKPOINT}",
     b"\x1f\x8b": "it is gzip-compressed; gunzip extracts the model",
     **dict.fromkeys((bytes((0x80, version)) for version in range(2, 6)), f"it is a pickle; {CHECKPOINT}"),

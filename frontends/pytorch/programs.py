@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from costcore.errors import CostError, FileError
-from costcore.files import is_file
+from costcore.files import is_file, open_file
 from costcore.graphs.graph import ROWS, accepts, capture, native_names
 from costcore.registry import HOW_TO_LOAD_A_CHECKPOINT, state_in
 
@@ -93,7 +93,7 @@ def load(path: str) -> Any:
         raise FileError(f"{path} cannot be read: it is not a file")
     names: list[str] = []
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_file(path) as file, zipfile.ZipFile(file) as archive:
             names = archive.namelist()
             is_program = any(map(_GRAPH.search, names))
             if archive.start_dir != _start_of_directory(path):
@@ -118,7 +118,7 @@ def load(path: str) -> Any:
         return _loaded_program(path)
     if any("/code/" in name for name in names):
         return _loaded_script(path)
-    raise CostError(f"{path} is {_described(path, names)}, not a model. {HOW_TO_LOAD_A_CHECKPOINT}")
+    raise CostError(f"{path} is {_described(path, names)}. {HOW_TO_LOAD_A_CHECKPOINT}")
 
 
 def _start_of_directory(path: str) -> int:
@@ -373,4 +373,5 @@ def _described(path: str, names: Sequence[str]) -> str:
         found = _GLOBAL.search(str(error))
         kind = f" of {found[1]}" if found else ""
         return f"a pickle{kind}, which costcore does not unpickle" if found else "neither TorchScript nor a checkpoint"
-    return state_in(stored) if isinstance(stored, Mapping) else f"a stored {type(stored).__name__}"
+    content = state_in(stored) if isinstance(stored, Mapping) else f"a stored {type(stored).__name__}"
+    return f"{content}, not a model"

@@ -94,6 +94,14 @@ def test_nobody_waits_for_a_pipe_that_nobody_writes(tmp_path, report, read, suff
 
 
 @every_reader
+def test_a_pointer_of_git_lfs_is_told(tmp_path, report, read, suffix):
+    path = tmp_path / f"pointer{suffix}"
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
+    message = f"pointer{suffix} is a Git LFS pointer, not the file itself. Fetch the file with git lfs pull"
+    assert refused(read, path, report).endswith(message)
+
+
+@every_reader
 def test_bad_text_is_refused(tmp_path, report, read, suffix):
     path = tmp_path / f"bad{suffix}"
     path.write_bytes(b'a = "\xff"\n{"a": "\xff"}\n')

@@ -201,13 +201,12 @@ def test_work_grows_as_the_number_of_calls(name):
 def test_formulas_take_little_work_beside_the_captures_they_are_made_of():
     net = Dense(FEW).eval()
     estimate(net, ("batch", 4, "height", "width"))
-    estimate(net, (2, 4, 70, 80))
-    with counted_lines() as one:  # as cheap as later ones, or as dear where the caches of calls are full
-        estimate(net, (2, 4, 70, 80))
+    with counted_lines() as one:  # of new sizes, as those of the formulas are: no call is replayed
+        estimate(net, (3, 4, 76, 92))
     with counted_lines() as lines:
         report = estimate(net, ("batch", 4, "height", "width"))
     numbers = re.findall(r"from (\d+) captures, checked at (\d+)", " ".join(report.notes))
-    assert lines.count <= 2 * one.count * sum(map(int, numbers[0]))
+    assert lines.count <= 1.2 * one.count * sum(map(int, numbers[0]))
 
 
 def test_every_method_that_shows_or_writes_has_a_view_here():

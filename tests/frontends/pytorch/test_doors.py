@@ -423,6 +423,14 @@ def test_what_is_no_model_is_refused_in_a_sentence(folder, run):
             assert code in (1, 2) and sentence in err + out and "Traceback" not in err
 
 
+@pytest.mark.parametrize("suffix", ["onnx", "pt", "pt2", "gguf", "keras", "json"])
+def test_a_pointer_of_git_lfs_is_no_damaged_file(folder, run, suffix):
+    (folder / f"net.{suffix}").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
+    code, _, err = run(f"net.{suffix}")
+    message = f"net.{suffix} is a Git LFS pointer, not the file itself. Fetch the file with git lfs pull"
+    assert code in (1, 2) and message in err
+
+
 def test_views_name_the_mode(folder, run):
     train, evaluation = (estimate(net, (4, 16)) for net in (network(), network().eval()))
     assert str(train).splitlines()[0] == "Sequential, 2 calls, train mode, complete"

@@ -82,10 +82,9 @@ def zipped() -> bytes:
         b"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\x7f",  # a graph of 2**63 bytes
         b"\x0b" * 100_000,  # groups without end
         bytes(1 << 20),
-        b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
         vgg16().SerializeToString()[:-5],
     ],
-    ids=["empty", "png", "zip", "text", "json", "bytes", "ones", "endless", "groups", "zeros", "lfs", "truncated"],
+    ids=["empty", "png", "zip", "text", "json", "bytes", "ones", "endless", "groups", "zeros", "truncated"],
 )
 def test_what_is_no_model_is_one_sentence_and_exit_code_1(tmp_path, capsys, content):
     path = tmp_path / "net.onnx"
@@ -100,10 +99,6 @@ def test_what_is_no_model_is_one_sentence_and_exit_code_1(tmp_path, capsys, cont
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (
-            b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n",
-            "a Git LFS pointer; git lfs pull fetches",
-        ),
         (zipped(), "a zip archive; extract the model from it. torch.save writes such files"),
         (gzip.compress(vgg16().SerializeToString()), "gzip-compressed; gunzip extracts the model"),
         *((pickle.dumps({"w": [1.0]}, protocol=i), "a pickle; torch.save writes such files") for i in range(2, 6)),
