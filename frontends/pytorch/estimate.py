@@ -234,20 +234,24 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
         recorder.notes += kept.remove()
         return lost
 
+    def again(error: CostError) -> bool:
+        if settings.has_gpu is None and lacks_gpu(error.__cause__):
+            allowed, notes = settings._replace(has_gpu=False), [NAMES_A_GPU]
+        elif not settings.has_gradients and lacks_gradients(error.__cause__):
+            allowed, notes = settings._replace(has_gradients=True), []
+        else:
+            return False
+        other = recorder.of_another_run()
+        _record_all(other, called, inputs, allowed)
+        recorder.adopt(other)
+        recorder.notes += notes
+        return True
+
     branches = Branches({})
     try:
         lost = record(inputs, recorder, branches)
     except CostError as error:
-        if settings.has_gpu is None and lacks_gpu(error.__cause__):
-            other = recorder.of_another_run()
-            _record_all(other, called, inputs, settings._replace(has_gpu=False))
-            recorder.adopt(other)
-            recorder.notes.append(NAMES_A_GPU)
-            return
-        if not settings.has_gradients and lacks_gradients(error.__cause__):
-            other = recorder.of_another_run()
-            _record_all(other, called, inputs, settings._replace(has_gradients=True))
-            recorder.adopt(other)
+        if again(error):
             return
         if not FIRST_CHOICE.get() and any(each.what == ASSUMPTIONS[BALANCED] for each in recorder.assumptions):
             other = recorder.of_another_run()
@@ -264,6 +268,8 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
         found = _with_integer_lists(recorder, called, inputs, record, failed)
         found = found or _past_checks(recorder, inputs, record, branches, error)
         if found is None and failed:
+            if again(failed[-1]):
+                return
             raise failed[-1] from failed[-1].__cause__
         if found is None:
             raise
@@ -277,7 +283,9 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
     if branches.met:
         from .inputs import count_most_expensive
 
-        count_most_expensive(recorder, branches, partial(record, inputs))
+        for of_side in count_most_expensive(recorder, branches, partial(record, inputs)):
+            if again(of_side):  # only this side runs a backward pass, or names a GPU
+                return
 
 
 def _with_integer_lists(

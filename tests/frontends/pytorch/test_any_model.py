@@ -1890,3 +1890,61 @@ class HoldsALibrary:
 def test_an_object_that_has_every_attribute_is_no_part_of_the_model():
     explainer = HoldsALibrary()
     assert estimate(lambda x: explainer(x), (2, 4)).total_report["macs"] == 24
+
+
+class Learner:
+    """Trains and runs a network, as the agents of many repositories."""
+
+    def __init__(self):
+        self.net, self.log_alpha = nn.Linear(4, 3), torch.zeros(1, requires_grad=True)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        self.loader = [torch.zeros(2, 4)]
+
+    def epoch(self, number):
+        for i, x in enumerate(self.loader):
+            self.step(x, f"{number:d}.{i}")
+
+    def step(self, x, name=""):
+        loss = self.net(x).sum()
+        if loss == 0:
+            return None
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return self.net
+
+    def act(self, x):
+        return self.net(torch.FloatTensor(x))
+
+
+@pytest.mark.filterwarnings("ignore::costcore.CostWarning")
+@pytest.mark.parametrize(("method", "given"), [("step", (2, 4)), ("epoch", (1,)), ("epoch", {"number": 1})])
+def test_a_trainer_that_skips_batches_and_returns_its_model_is_counted_whole(method, given):
+    phases = estimate(getattr(Learner(), method), given).by("phase")
+    assert [phases[name]["macs"] for name in ("forward", "backward")] == [24, 24]
+    assert phases["optimizer"]["flops"] == 15
+
+
+def test_a_tensor_of_an_object_that_no_call_reads_is_a_parameter_of_it():
+    report = estimate(Learner().act, [np.zeros((2, 4), "float32")])
+    assert report.total_report["macs"] == 24
+    assert "no call reads 1 of the 16 parameters: the model itself" in report.notes
+
+
+def test_a_lone_number_says_how_to_pass_it():
+    with pytest.raises(TypeError, match=r"A number goes into a tuple: \(1,\)$"):
+        estimate(Learner().epoch, 1)
+
+
+def test_the_type_of_a_tensor_is_the_default_dtype():
+    net = Reads(lambda x: x.double().type(type(x.data)))
+    assert estimate(net, (2, 8)).total_report["macs"] == 64
+    assert estimate(Reads(lambda x: x.cuda().type(type(x.data))), (2, 8)).total_report["macs"] == 64
+
+
+def test_moving_inputs_to_the_cpu_is_no_assumption():
+    def layout(x):
+        return x.to(device="cpu", dtype=torch.float32, memory_format=torch.channels_last) * 2
+
+    report = estimate(layout, (2, 3, 4, 5))
+    assert (report.status, report.assumptions) == ("complete", [])
