@@ -439,7 +439,7 @@ def _dtype_of_type(kind: Any) -> torch.dtype | None:
     # ``torch.cuda.FloatTensor``, or its name.
     if isinstance(kind, str) and kind.startswith("torch.cuda."):
         kind = getattr(torch, kind.rpartition(".")[2], None)
-    return getattr(kind, "dtype", None)
+    return None if kind is Tensor else getattr(kind, "dtype", None)
 
 
 def _is_of_user(names: dict[str, Any]) -> bool:
