@@ -289,6 +289,32 @@ class Called(nn.Module):
         return self.function(*args)
 
 
+MADE_INSIDE = {
+    "indices of the input": lambda x, edges: torch.sparse_coo_tensor(edges, torch.ones(4), (5, 5)),
+    "legacy": lambda x, edges: torch.sparse.FloatTensor(edges, torch.ones(4), torch.Size([5, 5])),
+    "constants": lambda x, edges: torch.sparse_coo_tensor([[0, 1, 2, 3], [4, 3, 2, 1]], torch.ones(4), (5, 5)),
+    "moved": lambda x, edges: torch.sparse_coo_tensor(edges.tolist(), [1.0] * 4, (5, 5)).to(x.device),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks", "ignore:torch.sparse.SparseTensor")
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("name", MADE_INSIDE)
+def test_sparse_tensors_made_inside_keep_their_number_of_values(name, backward):
+    net, x, edges = nn.Linear(3, 2), torch.ones(5, 3), torch.tensor([[0, 1, 2, 3], [4, 3, 2, 1]])
+
+    def graph(x, edges):
+        y = torch.sparse.mm(MADE_INSIDE[name](x, edges), net(x))
+        if backward:
+            y.sum().backward()
+
+    report = estimate(graph, (x, edges))
+    with ComputationalCostHook() as hook:
+        graph(x, edges)
+    assert totals(report) == totals(hook)
+    assert report.total_report["macs"] == (5 * 3 * 2 + 4 * 2) * (1 + backward)
+
+
 def test_sparse_buffers_keep_their_number_of_values():
     class Convolution(nn.Module):
         def __init__(self):
