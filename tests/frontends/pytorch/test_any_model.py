@@ -1974,3 +1974,37 @@ def test_moving_inputs_to_the_cpu_is_no_assumption():
 
     report = estimate(layout, (2, 3, 4, 5))
     assert (report.status, report.assumptions) == ("complete", [])
+
+
+class NotBuilt(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        raise AttributeError("the kernel is not built")
+
+
+class FusedElsewhere(Line):
+    """Has a kernel of its own, except on a CPU, as many GANs do."""
+
+    def forward(self, x):
+        y = self.line(x)
+        if y.device.type == "cpu":
+            return y * torch.ones(4, device=y.device) + torch.ones(4, device="cpu")
+        return NotBuilt.apply(y)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_code_with_a_path_for_a_cpu_takes_it_if_the_other_fails(backward):
+    report = estimate(FusedElsewhere(), (2, 8), backward=backward)
+    assert report.total_report["macs"] == 2 * 32 * (1 + backward)
+    assert report.by("op")["mul"]["flops"] == 8 * (1 + backward)
+    assert report.notes == ["the code asks whether a tensor is on a CPU: counted as if it were"]
+
+
+def test_the_first_error_stands_if_a_path_for_a_cpu_fails_too():
+    def fails(x):
+        if x.device.type == "cpu":
+            raise ValueError("not on a CPU")
+        return NotBuilt.apply(x)
+
+    with pytest.raises(CostError, match="the kernel is not built"):
+        estimate(fails, (2, 8))
