@@ -2008,3 +2008,49 @@ def test_the_first_error_stands_if_a_path_for_a_cpu_fails_too():
 
     with pytest.raises(CostError, match="the kernel is not built"):
         estimate(fails, (2, 8))
+
+
+class Stored(Line):
+    """Stores its source code in files, as the networks of NVIDIA do."""
+
+    def __reduce__(self):
+        return Stored, (), None
+
+
+def test_a_model_with_a_reduce_for_files_is_copied_by_its_attributes():
+    net = Stored()
+    net.line = nn.Linear(8, 2)
+    report = estimate(nn.Sequential(net), (3, 8), optimizer="sgd")
+    assert report.by("phase")["forward"]["macs"] == 3 * 16
+    assert report.by("phase")["optimizer"]["flops"] == 18
+
+
+def scripted_by_class():
+    class ScriptedLine(torch.jit.ScriptModule):
+        def __init__(self):
+            super().__init__()
+            self.line = nn.Linear(8, 4)
+
+        @torch.jit.script_method
+        def forward(self, x):
+            return self.line(x)
+
+    return ScriptedLine()
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script")
+@pytest.mark.parametrize("make", [lambda: torch.jit.script(Line()), scripted_by_class], ids=["script", "class"])
+def test_optimizers_see_the_parameters_of_scripted_modules(make):
+    net = nn.Sequential(make(), nn.Linear(4, 2))
+    parameters, optimizer = [*net.parameters()], torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x):
+        net(x).sum().backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+
+    report, x = estimate(step, (3, 8)), torch.ones(3, 8)
+    with ComputationalCostHook() as hook:
+        step(x)
+    assert report.by("phase")["optimizer"]["flops"] == 36 + 10
+    assert totals(report) == totals(hook)
