@@ -96,7 +96,10 @@ class CallableModule(Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
         result = self.function(*args, **kwargs)
-        if isinstance(result, Module):
+        is_own = any(
+            result is module for module in self.modules()
+        )  # a training step may return the model that it trains
+        if isinstance(result, Module) and not is_own:
             raise CostError(
                 f"{name_of(self.function)} returned a model, {type(result).__name__}: {how_to_call(self.function)}"
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import random
+import re
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from copy import copy
 from functools import lru_cache, partial
 from itertools import accumulate, chain
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary, ref
 
 import torch
@@ -32,7 +33,16 @@ from costcore.trace.run import Recorder
 from .callables import CallableModule, Model, Twin, as_model, bound, uses_torch
 from .capture.context import capture, patched_imports, patched_modules
 from .capture.dispatch_mode import CaptureMode, RegroupedFunctions, check_regroup
-from .capture.surroundings import NAMES_A_GPU, generators_of_meta, gpu_code, lacks_gpu, wait_for_threads
+from .capture.surroundings import (
+    ASKS_FOR_A_CPU,
+    NAMES_A_GPU,
+    asks_for_cpu,
+    generators_of_meta,
+    gpu_code,
+    lacks_gpu,
+    on_cpu,
+    wait_for_threads,
+)
 from .inputs import consume, model_arguments, torch_dtype, variants_as_one, variants_with_arrays, variants_with_numbers
 from .meta.branches import Branch, Branches, EndlessLoopError
 from .meta.model_copy import has_lazy_parameters, keep_input_checks, meta_copy, supported_on_meta, wrapper_names
@@ -229,25 +239,36 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
                 lost = _record(recorder, called, given, settings, kept, branches, keeps_indices)
         except BaseException:
             kept.restore_shared()
-            kept.clear_caches()
+            kept.clean_up()
             raise
         recorder.notes += kept.remove()
         return lost
+
+    def again(error: CostError) -> bool:
+        if settings.has_gpu is None and lacks_gpu(error.__cause__):
+            allowed, notes = settings._replace(has_gpu=False), [NAMES_A_GPU]
+        elif not settings.has_gradients and lacks_gradients(error.__cause__):
+            allowed, notes = settings._replace(has_gradients=True), []
+        elif settings.has_gpu is None and asks_for_cpu(error.__cause__):
+            allowed, notes = settings._replace(has_gpu="cpu"), [ASKS_FOR_A_CPU]
+        else:
+            return False
+        other = recorder.of_another_run()
+        try:
+            _record_all(other, called, inputs, allowed)
+        except CostError:
+            if allowed.has_gpu == "cpu":  # the error had another reason
+                return False
+            raise
+        recorder.adopt(other)
+        recorder.notes += notes
+        return True
 
     branches = Branches({})
     try:
         lost = record(inputs, recorder, branches)
     except CostError as error:
-        if settings.has_gpu is None and lacks_gpu(error.__cause__):
-            other = recorder.of_another_run()
-            _record_all(other, called, inputs, settings._replace(has_gpu=False))
-            recorder.adopt(other)
-            recorder.notes.append(NAMES_A_GPU)
-            return
-        if not settings.has_gradients and lacks_gradients(error.__cause__):
-            other = recorder.of_another_run()
-            _record_all(other, called, inputs, settings._replace(has_gradients=True))
-            recorder.adopt(other)
+        if again(error):
             return
         if not FIRST_CHOICE.get() and any(each.what == ASSUMPTIONS[BALANCED] for each in recorder.assumptions):
             other = recorder.of_another_run()
@@ -264,6 +285,8 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
         found = _with_integer_lists(recorder, called, inputs, record, failed)
         found = found or _past_checks(recorder, inputs, record, branches, error)
         if found is None and failed:
+            if again(failed[-1]):
+                return
             raise failed[-1] from failed[-1].__cause__
         if found is None:
             raise
@@ -277,7 +300,9 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
     if branches.met:
         from .inputs import count_most_expensive
 
-        count_most_expensive(recorder, branches, partial(record, inputs))
+        for of_side in count_most_expensive(recorder, branches, partial(record, inputs)):
+            if again(of_side):  # only this side runs a backward pass, or names a GPU
+                return
 
 
 def _with_integer_lists(
@@ -338,6 +363,9 @@ def _past_checks(
     return None
 
 
+HasGpu: TypeAlias = 'bool | Literal["cpu"] | None'
+
+
 class _Settings(NamedTuple):
     # Validated by :func:`estimate`, which describes them.
     operators: Collection[str]
@@ -353,8 +381,8 @@ class _Settings(NamedTuple):
     dtype: torch.dtype | str | None
     examples: Any
     """The inputs that a program was exported with; None for a module."""
-    has_gpu: bool | None
-    """The answer to code that asks for a GPU; None: calls that name a GPU are not changed."""
+    has_gpu: HasGpu
+    """The answer to code that asks for a GPU; None: calls that name a GPU are not changed; "cpu": tensors say so."""
     has_gradients: bool
     """Whether the forward pass runs with gradients."""
 
@@ -468,7 +496,7 @@ def _shape_lazy_parameters(
     kwargs: Mapping[str, Any],
     values: Values,
     branches: Branches,
-    has_gpu: bool | None,
+    has_gpu: HasGpu,
 ) -> None:
     # Lazy modules get the shapes of their parameters in a first pass, which is not counted. It has the values and takes
     # the sides of branches of the pass that is counted.
@@ -569,7 +597,9 @@ class _Pass(NamedTuple):
         return result, held
 
 
-def _gpu(has_gpu: bool | None) -> AbstractContextManager[None]:
+def _gpu(has_gpu: HasGpu) -> AbstractContextManager[None]:
+    if isinstance(has_gpu, str):
+        return on_cpu()
     return generators_of_meta() if has_gpu is None else gpu_code(has_gpu)
 
 
@@ -716,6 +746,8 @@ class KeptTensors:
         modules = {id(module): module for module in map(_module_of, self._classes) if module is not None}
         owners: list[Any] = [*self._classes, *modules.values()]
         self._namespaces = [(owner, dict(vars(owner))) for owner in owners]
+        others = (module for module in _modules_of_users(self._classes) if id(module) not in modules)
+        self._others = [(module, dict(vars(module))) for module in others]
         names = (names for module in modules_of(model) for names in (vars(module), module._buffers))
         self._names_of_modules = [(each, dict(each)) for each in names]
         self._watched: list[Identities] = []
@@ -748,9 +780,10 @@ class KeptTensors:
         """Watch the tensors of one run."""
         self._watched.append(identities)
 
-    def clear_caches(self) -> None:
-        """Clear caches of functions only. After an error, the traceback keeps most other tensors alive anyway."""
+    def clean_up(self) -> None:
+        """Clear caches and restore globals alone: after an error, the traceback keeps most other tensors alive."""
         _clear_caches_of(self._classes)
+        self._restore_namespaces()
 
     def remove(self) -> Iterator[str]:
         """Remove leaked tensors after the run; yield notes on tensors that remain or were there before the run."""
@@ -759,8 +792,7 @@ class KeptTensors:
         self.restore_shared()
         if not self._tensors():
             return
-        self.clear_caches()
-        self._restore_namespaces()
+        self.clean_up()
         if self._tensors():
             gc.collect(0)  # cycles: the collector was off, so that all new objects are in the youngest generation
         _remove_from_holders(self._tensors())
@@ -779,6 +811,10 @@ class KeptTensors:
                 tensors = (x for x in _within([value]) if type(x) in PLAIN and x.layout is torch.strided)
                 if any(x.untyped_storage()._cdata in used for x in tensors):
                     yield f"{owner.__name__}.{name}"
+        for module, before in self._others if used else ():
+            for name, value in before.items():
+                if type(value) in PLAIN and value.layout is torch.strided and value.untyped_storage()._cdata in used:
+                    yield f"{module.__name__}.{name}"
 
     def _tensors(self) -> list[Tensor]:
         return [tensor for each in self._watched for tensor in each.made()]
@@ -793,7 +829,7 @@ class KeptTensors:
                     names[name] = was[name]
                 else:
                     del names[name]
-        for owner, before in self._namespaces if kept else ():
+        for owner, before in (*self._namespaces, *self._others) if kept else ():
             for name, value in [*vars(owner).items()]:
                 if value is before.get(name) or kept.isdisjoint(map(id, _within([value]))):
                     continue
@@ -817,6 +853,34 @@ def _clear_caches_of(kinds: Iterable[type]) -> None:
 
 def _is_of_user(kind: type) -> bool:
     return kind.__module__.partition(".")[0] not in _NOT_OF_USERS
+
+
+def _modules_of_users(kinds: Iterable[type]) -> list[ModuleType]:
+    # Code of users, and of the packages that define the model, also keeps tensors in globals of other modules.
+    packages = frozenset(kind.__module__.partition(".")[0] for kind in kinds)
+    n_modules, names = _searched.get(packages, (0, []))
+    if n_modules != len(sys.modules):
+        names = [name for name, module in [*sys.modules.items()] if _may_keep_tensors(name, module, packages)]
+        _searched[packages] = len(sys.modules), names
+    found = (sys.modules.get(name) for name in names)
+    return [module for module in found if type(module) is ModuleType]
+
+
+def _may_keep_tensors(name: str, module: Any, packages: Collection[str]) -> bool:
+    top = name.partition(".")[0]
+    if top in (*_NOT_OF_USERS, "costcore"):
+        return False
+    if top in packages:
+        return True
+    path = getattr(module, "__file__", None)
+    is_own = isinstance(path, str) and not _INSTALLED.search(path) and top not in sys.stdlib_module_names
+    return is_own or name == "__main__"
+
+
+_searched: dict[frozenset[str], tuple[int, list[str]]] = {}
+"""The number of imported modules at the last search, and the names of those of users, by the packages of a model."""
+
+_INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
 
 
 def _module_of(kind: type) -> ModuleType | None:

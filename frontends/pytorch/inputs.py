@@ -90,7 +90,8 @@ def model_arguments(
         kwargs = {name: reader.read(value, name, kind_of(name)) for name, value in inputs.items()}
     elif _is_shape(inputs) or _is_shape_with_dtype(inputs) or not isinstance(inputs, (list, tuple)):
         if isinstance(inputs, (bool, int, float, str)):
-            remedy = f". Text goes into a tuple: ({short_repr(inputs)},)" if isinstance(inputs, str) else ""
+            kind = "Text" if isinstance(inputs, str) else "A number"
+            remedy = f". {kind} goes into a tuple: ({short_repr(inputs)},)"
             raise TypeError(f"inputs: expected {EXPECTED}, got {short_repr(inputs)}{remedy}")
         is_numbers = forward is not None and _is_shape(inputs) and takes_integers(forward, inputs)
         args = (reader.read(inputs, "inputs", Kind.NUMBERS if is_numbers else Kind.SHAPE),)
@@ -764,7 +765,9 @@ MAX_RUNS = 16
 """The maximum number of runs on other sides of branches in an estimate."""
 
 
-def count_most_expensive(recorder: Recorder, first: Branches, record: Callable[[Recorder, Branches], object]) -> None:
+def count_most_expensive(
+    recorder: Recorder, first: Branches, record: Callable[[Recorder, Branches], object]
+) -> Sequence[CostError]:
     """Replace the recorded run by one that takes the most expensive side of every branch.
 
     The other side of a branch is tried in all modules that share the code of the branch, and then in each single module
@@ -774,8 +777,12 @@ def count_most_expensive(recorder: Recorder, first: Branches, record: Callable[[
         recorder: has the first run, in which all conditions are True.
         first: the branches that it met.
         record: records a run on other sides.
+
+    Returns:
+        The errors of the sides on which the model fails.
     """
     best, branches = recorder, first
+    failed = []
     tried: set[Branch] = set()
     n_runs = 0
     while n_runs < MAX_RUNS:
@@ -788,7 +795,8 @@ def count_most_expensive(recorder: Recorder, first: Branches, record: Callable[[
         other, met = recorder.of_another_run(), Branches(sides, branches.passing)
         try:
             record(other, met)
-        except CostError:
+        except CostError as error:
+            failed.append(error)
             continue
         if most_expensive({False: best.calls, True: other.calls}, recorder).counted:
             best, branches = other, met
@@ -800,6 +808,7 @@ def count_most_expensive(recorder: Recorder, first: Branches, record: Callable[[
         )
     if best is not recorder:
         recorder.adopt(best)
+    return failed
 
 
 def _common_side(sides: Mapping[Branch, bool], branch: Branch) -> bool:

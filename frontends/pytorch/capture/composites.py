@@ -702,7 +702,9 @@ def _type(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, *args
     kind, *rest = args or (kwargs.pop("dtype"),)
     if isinstance(kind, str) and kind.startswith("torch.") and kind.count(".") == 1:
         kind = getattr(torch, kind.partition(".")[2], kind)
-    return original(tensor, getattr(kind, "dtype", kind), *rest, **kwargs)
+    # ``type(x.data)`` is ``torch.Tensor``, the type of the default dtype.
+    kind = torch.get_default_dtype() if kind is Tensor else getattr(kind, "dtype", kind)
+    return original(tensor, kind, *rest, **kwargs)
 
 
 def _make(mode: CaptureMode, original: Callable[..., Any], data: Any, *args: Any, **kwargs: Any) -> Any:

@@ -37,7 +37,7 @@ from costcore.trace.run import Recorder, Regrouping
 from ..meta import replacements
 from ..meta.branches import CONDITION_IS_TRUE, NUMBERS_ARE_ONE, Branches
 from ..meta.propagate_values import DRAWN, SELECTED, TOO_LARGE, Change, assumptions_of, choose, propagate
-from ..meta.replacements import SPARSE_RESULT, result_without_kernel, where_by_bytes, with_values_of
+from ..meta.replacements import SPARSE_RESULT, result_without_kernel, sparse_on_meta, where_by_bytes, with_values_of
 from ..meta.values import (
     META,
     PLAIN,
@@ -54,7 +54,7 @@ from ..naming import Flag
 from ..operators.call_cache import MOVE, CachedCall, CallCache, is_move
 from ..operators.plan import COMPOSITES, CONTROL_FLOW, OperatorPlan, decomposed, exists, overload, run_kernel
 from ..recording.recording import CallLog, Ledgers, Recording
-from ..tensors import PackedWeights, cached_tensors, modules_of, without_run
+from ..tensors import SPARSE_LAYOUTS, PackedWeights, cached_tensors, modules_of, without_run
 from .autocast import CAPTURED, Casts, LazyValues, replace
 
 if TYPE_CHECKING:
@@ -371,6 +371,8 @@ class CaptureMode(TorchDispatchMode):
             return result
         if self.is_estimate and is_mixed(tensors):
             bare, options = without_data(args), without_data(kwargs)
+            if options.get("device") is not None:  # that of the operand with data
+                options["device"] = META
             result = self._run_fast(plan, tensors_of(bare, options), bare, options)
             if result is None:
                 result = self._run_kernel(plan, bare, options)
@@ -436,7 +438,8 @@ class CaptureMode(TorchDispatchMode):
         if args[0].is_meta:
             self.ledgers.note(ONE_DEVICE)
             return self._run_unrecorded(self.cache.plans.of(_DETACH), args[:1], {})
-        result = self._run_unrecorded(plan, args, kwargs)
+        is_sparse = self.is_estimate and args[0].layout in SPARSE_LAYOUTS  # PyTorch loses the elements
+        result = sparse_on_meta(args[0]) if is_sparse else self._run_unrecorded(plan, args, kwargs)
         for log in self.recording.logs:
             log.identities.register_alias(result, args[0])
         return result

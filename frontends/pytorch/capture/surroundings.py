@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache, partial, wraps
 from time import process_time
+from traceback import walk_tb
 from types import SimpleNamespace
 from typing import Any
 
@@ -416,14 +417,46 @@ class _Devices(TorchFunctionMode):
         return func(*args, **{name: here if _is_gpu(x) else x for name, x in kwargs.items()})
 
 
+class _OnCpu(TorchFunctionMode):
+    # Tensors say that they are on a CPU; those made for it are meta tensors.
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run a function with the meta device in place of a CPU among its arguments."""
+        kwargs = kwargs or {}
+        if func == _DEVICE and _is_of_user(sys._getframe(1).f_globals):
+            return torch.device("cpu")
+        if func in _OF_DATA:
+            return func(*args, **kwargs)
+        args = [META if _is_cpu(x) else x for x in args]
+        return func(*args, **{name: META if _is_cpu(x) else x for name, x in kwargs.items()})
+
+
+ASKS_FOR_A_CPU = "the code asks whether a tensor is on a CPU: counted as if it were"
+
+
+def asks_for_cpu(error: BaseException | None) -> bool:
+    """Return whether an error was raised in code that compares the device of a tensor with a CPU, for its kernels."""
+    frames = walk_tb(None if error is None else error.__traceback__)
+    codes = [frame.f_code for frame, _ in frames if _is_of_user(frame.f_globals)]
+    return any("device" in code.co_names and "cpu" in code.co_consts for code in codes)
+
+
+@contextmanager
+def on_cpu() -> Iterator[None]:
+    """Let tensors of the meta device say that they are on a CPU."""
+    with generators_of_meta(), _OnCpu():
+        yield
+
+
 _OF_DATA = (torch.tensor, torch.as_tensor, torch.asarray)
 """Functions whose result has the data of an argument."""
 
 _SAME = (Tensor.cuda, Tensor.pin_memory)
 
+_DEVICE: Any = Tensor.device.__get__
+
 _ANSWERS: dict[Any, Any] = {
     Tensor.is_cuda.__get__: True,
-    Tensor.device.__get__: CUDA,
+    _DEVICE: CUDA,
     Tensor.get_device: 0,
     Tensor.is_pinned: False,
 }
@@ -435,11 +468,15 @@ def _is_gpu(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch(r"cuda(:\d+)?", value) is not None
 
 
+def _is_cpu(value: Any) -> bool:
+    return value == "cpu" if isinstance(value, str) else isinstance(value, torch.device) and value.type == "cpu"
+
+
 def _dtype_of_type(kind: Any) -> torch.dtype | None:
     # ``torch.cuda.FloatTensor``, or its name.
     if isinstance(kind, str) and kind.startswith("torch.cuda."):
         kind = getattr(torch, kind.rpartition(".")[2], None)
-    return getattr(kind, "dtype", None)
+    return None if kind is Tensor else getattr(kind, "dtype", None)
 
 
 def _is_of_user(names: dict[str, Any]) -> bool:

@@ -108,10 +108,15 @@ def meta_copy(
 def _note_parameters(modules: Sequence[Module], memo: dict[int, Any]) -> None:
     # A ``__deepcopy__`` that ignores the memo, as that of tensordict, makes parameters that no optimizer would know.
     others: dict[int, Parameter] = {}
-    own_copies = [module for module in modules if hasattr(type(module), "__deepcopy__")]
+    own_copies = [x for x in modules if isinstance(x, ScriptModule) or hasattr(type(x), "__deepcopy__")]
     for module in own_copies:
         made = memo.get(id(module))
-        if isinstance(made, Module) and not isinstance(made, ScriptModule):
+        if isinstance(made, ScriptModule):
+            for each in modules_of(made):
+                _drop_data(each)
+            copies = dict(made.named_parameters())
+            memo.update((id(x), copies[name]) for name, x in module.named_parameters() if name in copies)
+        elif isinstance(made, Module):
             copies = dict(made.named_parameters())
             for name, parameter in module.named_parameters():
                 copied = memo.get(id(parameter))
@@ -186,7 +191,7 @@ def _hooks_of(parameter: Tensor) -> Iterator[tuple[str, Iterable[Any]]]:
 def _drop_data(module: ScriptModule) -> None:
     # Integers keep their data, because branches may depend on it.
     for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
-        if tensor is not None and tensor.is_floating_point():
+        if tensor is not None and tensor.is_floating_point() and not tensor.is_meta:
             made = torch.empty_like(tensor, device=META)
             is_parameter = name in module._parameters
             module._c.setattr(name, Parameter(made, tensor.requires_grad) if is_parameter else made)
@@ -226,11 +231,12 @@ def _with_parameters(state: Any, parameters: Mapping[str, Parameter | None]) -> 
 def _reduced(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], Any]:
     # ``copy.copy`` would use the same.
     reduced = module.__reduce_ex__(4)
-    if isinstance(reduced, str) or len(reduced) < 3:
-        raise CostError(
-            f"{type(module).__name__} cannot be copied, so it cannot be estimated; count a real run of it instead"
-        )
-    return reduced[0], reduced[1], reduced[2]
+    if isinstance(reduced, tuple) and len(reduced) > 2 and reduced[2] is not None:
+        return reduced[0], reduced[1], reduced[2]
+    # A ``__reduce__`` for files, such as one that stores the source code, does not matter here.
+    get_state = getattr(module, "__getstate__", None)  # of every object since Python 3.11
+    state = dict(vars(module)) if get_state is None else get_state()
+    return copyreg.__newobj__, (type(module),), state  # type: ignore[attr-defined]
 
 
 def _made(make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

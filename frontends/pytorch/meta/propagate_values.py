@@ -26,6 +26,7 @@ from .values import (
     MAX_DEPTH,
     NUMBERS,
     PLAIN,
+    POSITIVE,
     Bounds,
     Contents,
     Layout,
@@ -103,6 +104,8 @@ class PropagationRule:
         covers: whether it overwrites everything that it writes to.
         constant: returns the results that follow from shapes alone.
         choice: returns the results that are assumed if the operands are unknown.
+        follows_zeros: whether it writes numbers into its first operand, or asks which of its elements are zeros.
+        writes_zeros: whether it writes them.
         absorbing: the element of one operand that determines the result, such as False for ``and``; None without one.
         is_difference: whether it subtracts.
     """
@@ -112,8 +115,10 @@ class PropagationRule:
     covers: bool
     absorbing: bool | None
     change: Change
+    follows_zeros: bool
     needs_values: bool
     writes_first: bool
+    writes_zeros: bool
 
     __slots__ = (
         *(
@@ -125,11 +130,12 @@ class PropagationRule:
             "choice",
             "constant",
             "covers",
+            "follows_zeros",
             "func",
             "is_difference",
             "is_random",
         ),
-        *("needs_values", "writes_first"),
+        *("needs_values", "writes_first", "writes_zeros"),
     )
 
     def __init__(
@@ -145,11 +151,15 @@ class PropagationRule:
         self.choice: ShapeRule | None = CHOICES.get(full_name, CHOICES.get(name))
         self.absorbing = ABSORBING.get(name)
         self.is_difference = name in _DIFFERENCES
+        self.writes_zeros = name.rstrip("_") in WRITING_INTO_ZEROS
+        self.follows_zeros = self.writes_zeros or full_name in ASKING_FOR_ZEROS
         self._arguments = arguments
         self._name = name
         self._written = written
         self.change = self._change(func, [value.alias_info is not None for value in schema.returns])
-        has_result = self.constant is not None or self.choice is not None or self.absorbing is not None
+        has_result = (
+            self.constant is not None or self.choice is not None or self.absorbing is not None or self.writes_zeros
+        )
         self.needs_values = self.change is Change.NEW and not has_result
         is_one_tensor = [position for position, _ in written] == [0] and str(schema.arguments[0].type) == "Tensor"
         self.writes_first = self.change is Change.WRITE and is_one_tensor and not self.covers
@@ -236,6 +246,8 @@ def _follow_new(
         return
     readings = None if rule.is_random else _readings(values, tensors)
     if readings is None:
+        if rule.follows_zeros and _follow_zeros(values, rule, args, kwargs, tensors, result):
+            return
         if rule.absorbing is not None:
             _absorb(values, rule.absorbing, tensors, result)
         choose(values, rule, args, kwargs, result)
@@ -274,6 +286,38 @@ def _absorb(values: Values, element: bool, tensors: Sequence[Tensor], result: An
                 return
 
 
+def _follow_zeros(
+    values: Values, rule: PropagationRule, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any
+) -> bool:
+    # The weights of experts, written into zeros, say by ``nonzero`` or ``> 0`` which tokens an expert gets.
+    x = args[0] if args else None
+    if not isinstance(x, Tensor) or not isinstance(result, Tensor) or not result.is_meta or not is_small(result):
+        return False
+    pattern, data = values.of(x, is_pattern=True), values.of(x)
+    with without_capture():
+        if data is not None and rule.writes_zeros and not data.any():
+            pattern = data
+        if pattern is None or (result is x and not _covers(x)) or (not rule.writes_zeros and {*args[1:]} - {0}):
+            return False
+        known: dict[int, Tensor] = {id(x): pattern.clone()}
+        for each in tensors:
+            if each is not x:
+                number = values.of(each)
+                if number is None and not each.is_floating_point():
+                    return False
+                known[id(each)] = torch.ones(each.shape, dtype=each.dtype) if number is None else number
+        here = {"device": CPU} if kwargs.get("device") is not None else {}
+        try:
+            found = rule.func(*_read(args, known), **{**_read(kwargs, known), **here})
+        except (RuntimeError, ValueError, TypeError, IndexError):
+            return False
+    flags = values.assumptions(tensors) & ~(TOO_LARGE | DRAWN) | (POSITIVE if found.dtype is torch.bool else 0)
+    is_pattern = found.dtype is not torch.bool
+    contents = Contents(partial(storage_with, found, layout_of(result)), flags, is_pattern=is_pattern)
+    (values.replace if result is x else values.put)(result, contents)
+    return True
+
+
 def choose(values: Values, rule: PropagationRule, args: Any, kwargs: Any, result: Any) -> None:
     """Assume the result values of a call on unknown values, if its operator has such a rule (``choice``)."""
     if rule.choice is not None:
@@ -294,6 +338,8 @@ def _follow_write(values: Values, rule: PropagationRule, args: Any, kwargs: Any,
         values.put(targets[0], Contents(partial(UntypedStorage, nbytes, device=CPU)))
     readings = None if rule.is_random else _readings(values, tensors)
     if readings is None:
+        if rule.follows_zeros and _follow_zeros(values, rule, args, kwargs, tensors, targets[0]):
+            return
         for target in targets:
             values.drop(target)
             if rule.is_random and rule.covers and _covers(target):
@@ -362,6 +408,7 @@ def _is_too_large(tensor: Any, inputs: Collection[int]) -> bool:
     return (
         isinstance(tensor, Tensor)
         and tensor.is_meta
+        and tensor.layout is torch.strided
         and not is_small(tensor)
         and tensor.untyped_storage()._cdata not in inputs
     )
@@ -376,6 +423,7 @@ def _is_new(tensor: Any, inputs: Collection[int]) -> bool:
     return (
         isinstance(tensor, Tensor)
         and tensor.is_meta
+        and tensor.layout is torch.strided
         and is_small(tensor)
         and not tensor.storage_offset()
         and tensor.untyped_storage()._cdata not in inputs
@@ -420,6 +468,7 @@ ASSUMPTIONS: Mapping[int, str] = {
     UNSHUFFLED: "a random permutation was taken to keep the order",
     FACTORED: "factorizations of matrices without data were taken to succeed",
     SELECTED: MASK_SELECTS_ALL,
+    POSITIVE: "numbers without data, written into zeros, were taken as positive",
 }
 """The assumption of each flag."""
 
@@ -604,6 +653,11 @@ ABSORBING: Mapping[str, bool] = {
     **dict.fromkeys(("aten::bitwise_or", "aten::logical_or", "aten::__or__"), True),
 }
 """The element of a bool operand that determines the result, whatever the other operand is."""
+
+
+WRITING_INTO_ZEROS = ("aten::scatter", "aten::scatter_add", "aten::index_put", "aten::index_add")
+ASKING_FOR_ZEROS = ("aten::gt.Scalar", "aten::ne.Scalar", "aten::_to_copy.", "aten::clone.")
+"""Operators that keep, or ask for, the pattern of zeros of a tensor of unknown numbers."""
 
 
 def _no_overflow(arguments: Mapping[str, Any], _: None) -> Iterable[ShapeResult]:

@@ -748,6 +748,7 @@ def _in_format_of(i: int) -> Layout:
 LAYOUTS_ON_CPU: Mapping[str, Layout] = {
     **{f"aten::{name}_loss_backward": _plain for name in ("mse", "smooth_l1", "huber")},
     "aten::glu_backward": _plain,
+    "aten::_log_softmax_backward_data": _plain,
     "aten::log_sigmoid_forward": _plain,
     "aten::log_sigmoid_backward": _as_operand(0),
     "aten::binary_cross_entropy": lambda args, result: _as_operand(0)(args, result) if result.dim() else result,

@@ -168,14 +168,20 @@ class Values:
 
         self._put(storage, Contents(no_contents))
 
-    def reading(self, tensor: Tensor) -> Reading | None:
+    def reading(self, tensor: Tensor, is_pattern: bool = False) -> Reading | None:
         """Return a tensor as an argument of a deferred operator; None if its values are unknown.
 
         A small tensor with data, which the model made, is read now.
+
+        Args:
+            tensor: the tensor.
+            is_pattern: return the pattern of its zeros (see :class:`Contents`), not its values.
         """
         if type(tensor) not in PLAIN or tensor.layout is not torch.strided:
             return None
         contents = self.contents(tensor)
+        if (contents is not None and contents.is_pattern) is not is_pattern:
+            return None
         if contents is not None:
             return Reading(contents, tensor.dtype, tensor.storage_offset(), tensor.shape, tensor.stride())
         if tensor.is_meta or type(tensor) is not Tensor or not is_small(tensor):
@@ -193,9 +199,9 @@ class Values:
             flags |= 0 if contents is None else contents.assumptions
         return flags
 
-    def of(self, tensor: Tensor) -> Tensor | None:
-        """Return a tensor on the CPU with the values of ``tensor``; None if they are unknown."""
-        reading = self.reading(tensor)
+    def of(self, tensor: Tensor, is_pattern: bool = False) -> Tensor | None:
+        """Return a tensor on the CPU with the values of ``tensor``, or its pattern of zeros; None if it is unknown."""
+        reading = self.reading(tensor, is_pattern)
         if reading is None:
             return None
         with without_capture():
@@ -245,13 +251,15 @@ class Contents:
         assumptions: the assumptions behind them, as flags; see :mod:`.propagate_values`.
         depth: the depth of deferred operators.
         bounds: the smallest and the largest number that they may hold, if they are random; None: not known.
+        is_pattern: whether they are no values, but 0 where the values are 0, and 1 where they are unknown.
     """
 
     assumptions: int
     bounds: Bounds | None
     depth: int
+    is_pattern: bool
 
-    __slots__ = ("_compute", "_storage", "assumptions", "bounds", "depth")
+    __slots__ = ("_compute", "_storage", "assumptions", "bounds", "depth", "is_pattern")
 
     def __init__(
         self,
@@ -259,12 +267,14 @@ class Contents:
         assumptions: int = 0,
         depth: int = 0,
         bounds: Bounds | None = None,
+        is_pattern: bool = False,
     ) -> None:
         self._compute: Callable[[], UntypedStorage | None] | None = compute
         self._storage: UntypedStorage | None = None
         self.assumptions = assumptions
         self.bounds = bounds
         self.depth = depth
+        self.is_pattern = is_pattern
 
     def storage(self) -> UntypedStorage | None:
         """Return a CPU storage with the bytes, which must not be written to; None if they are unknown."""
@@ -505,6 +515,9 @@ _unique2 unique_consecutive unique_dim unique_dim_consecutive
 
 MASKS = (torch.bool, torch.uint8)
 
+POSITIVE = 128
+"""The flag of values that rest on unknown numbers which were written into zeros, and taken as positive."""
+
 
 def _data(values: Values, value: Any) -> Any:
     """Return an argument with data in place of meta tensors.
@@ -530,6 +543,16 @@ def _computed(values: Values, func: Callable[..., Any], *args: Any, **kwargs: An
     except UNKNOWN:
         return None
     flags = values.assumptions(tensors_of(args, kwargs))
+    return on_meta(values, result, flags), flags
+
+
+def _nonzero(values: Values, func: Callable[..., Any], x: Tensor) -> tuple[Any, int] | None:
+    pattern = values.of(x, is_pattern=True)
+    if pattern is None:
+        return _computed(values, func, x)
+    with without_capture():
+        result = func(pattern)
+    flags = values.assumptions((x,)) | POSITIVE
     return on_meta(values, result, flags), flags
 
 
@@ -637,6 +660,7 @@ def _equal(values: Values, func: Callable[..., Any], x: Tensor, y: Tensor) -> tu
 KNOWN_RESULTS: Mapping[str, KnownResult] = {
     **dict.fromkeys((f"aten::{name}" for name in _COMPUTED.split()), _computed),
     "aten::equal": _equal,
+    "aten::nonzero": _nonzero,
     "aten::index": _index,
     "aten::masked_select": _masked_select,
     "aten::bincount": _bincount,

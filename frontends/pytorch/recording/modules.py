@@ -374,6 +374,8 @@ def module_tree(model: Module, identities: Identities, prefix: str = "") -> dict
                 continue
             else:
                 identity = parameter_of(_local(parameter, identities))
+            if not identity:  # a plain tensor of an object, which no call reads
+                identity = identities.registered_unread(parameter)
             is_trained[identity] = is_trained.get(identity, True) and parameter.requires_grad
             own.append((name, sizes[identity] if identity else parameter.numel()))
         is_any_frozen = False in is_trained.values()
@@ -592,6 +594,12 @@ class Identities:
         if origin != LEARNED:
             self.register_parameter(tensor, operand)
             self.by_address[id(tensor)] = (ref(tensor), operand, LEARNED)
+
+    def registered_unread(self, tensor: Tensor) -> int:
+        """Register a plain tensor that the model holds as a parameter, but no call reads, and return its parameter."""
+        _, operand, _ = self.of(tensor)
+        parameter = self.parameters[operand] = self._whole_parameter(tensor, self._memory(tensor, EXTERNAL))
+        return parameter
 
     def register_part(self, part: Tensor, whole: Tensor) -> None:
         """Register ``part``, a shard of a parameter, as the parameter ``whole``; other tensors are left out."""

@@ -289,6 +289,32 @@ class Called(nn.Module):
         return self.function(*args)
 
 
+MADE_INSIDE = {
+    "indices of the input": lambda x, edges: torch.sparse_coo_tensor(edges, torch.ones(4), (5, 5)),
+    "legacy": lambda x, edges: torch.sparse.FloatTensor(edges, torch.ones(4), torch.Size([5, 5])),
+    "constants": lambda x, edges: torch.sparse_coo_tensor([[0, 1, 2, 3], [4, 3, 2, 1]], torch.ones(4), (5, 5)),
+    "moved": lambda x, edges: torch.sparse_coo_tensor(edges.tolist(), [1.0] * 4, (5, 5)).to(x.device),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks", "ignore:torch.sparse.SparseTensor")
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("name", MADE_INSIDE)
+def test_sparse_tensors_made_inside_keep_their_number_of_values(name, backward):
+    net, x, edges = nn.Linear(3, 2), torch.ones(5, 3), torch.tensor([[0, 1, 2, 3], [4, 3, 2, 1]])
+
+    def graph(x, edges):
+        y = torch.sparse.mm(MADE_INSIDE[name](x, edges), net(x))
+        if backward:
+            y.sum().backward()
+
+    report = estimate(graph, (x, edges))
+    with ComputationalCostHook() as hook:
+        graph(x, edges)
+    assert totals(report) == totals(hook)
+    assert report.total_report["macs"] == (5 * 3 * 2 + 4 * 2) * (1 + backward)
+
+
 def test_sparse_buffers_keep_their_number_of_values():
     class Convolution(nn.Module):
         def __init__(self):
@@ -1890,3 +1916,141 @@ class HoldsALibrary:
 def test_an_object_that_has_every_attribute_is_no_part_of_the_model():
     explainer = HoldsALibrary()
     assert estimate(lambda x: explainer(x), (2, 4)).total_report["macs"] == 24
+
+
+class Learner:
+    """Trains and runs a network, as the agents of many repositories."""
+
+    def __init__(self):
+        self.net, self.log_alpha = nn.Linear(4, 3), torch.zeros(1, requires_grad=True)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        self.loader = [torch.zeros(2, 4)]
+
+    def epoch(self, number):
+        for i, x in enumerate(self.loader):
+            self.step(x, f"{number:d}.{i}")
+
+    def step(self, x, name=""):
+        loss = self.net(x).sum()
+        if loss == 0:
+            return None
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return self.net
+
+    def act(self, x):
+        return self.net(torch.FloatTensor(x))
+
+
+@pytest.mark.filterwarnings("ignore::costcore.CostWarning")
+@pytest.mark.parametrize(("method", "given"), [("step", (2, 4)), ("epoch", (1,)), ("epoch", {"number": 1})])
+def test_a_trainer_that_skips_batches_and_returns_its_model_is_counted_whole(method, given):
+    phases = estimate(getattr(Learner(), method), given).by("phase")
+    assert [phases[name]["macs"] for name in ("forward", "backward")] == [24, 24]
+    assert phases["optimizer"]["flops"] == 15
+
+
+def test_a_tensor_of_an_object_that_no_call_reads_is_a_parameter_of_it():
+    report = estimate(Learner().act, [np.zeros((2, 4), "float32")])
+    assert report.total_report["macs"] == 24
+    assert "no call reads 1 of the 16 parameters: the model itself" in report.notes
+
+
+def test_a_lone_number_says_how_to_pass_it():
+    with pytest.raises(TypeError, match=r"A number goes into a tuple: \(1,\)$"):
+        estimate(Learner().epoch, 1)
+
+
+def test_the_type_of_a_tensor_is_the_default_dtype():
+    net = Reads(lambda x: x.double().type(type(x.data)))
+    assert estimate(net, (2, 8)).total_report["macs"] == 64
+    assert estimate(Reads(lambda x: x.cuda().type(type(x.data))), (2, 8)).total_report["macs"] == 64
+
+
+def test_moving_inputs_to_the_cpu_is_no_assumption():
+    def layout(x):
+        return x.to(device="cpu", dtype=torch.float32, memory_format=torch.channels_last) * 2
+
+    report = estimate(layout, (2, 3, 4, 5))
+    assert (report.status, report.assumptions) == ("complete", [])
+
+
+class NotBuilt(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        raise AttributeError("the kernel is not built")
+
+
+class FusedElsewhere(Line):
+    """Has a kernel of its own, except on a CPU, as many GANs do."""
+
+    def forward(self, x):
+        y = self.line(x)
+        if y.device.type == "cpu":
+            return y * torch.ones(4, device=y.device) + torch.ones(4, device="cpu")
+        return NotBuilt.apply(y)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_code_with_a_path_for_a_cpu_takes_it_if_the_other_fails(backward):
+    report = estimate(FusedElsewhere(), (2, 8), backward=backward)
+    assert report.total_report["macs"] == 2 * 32 * (1 + backward)
+    assert report.by("op")["mul"]["flops"] == 8 * (1 + backward)
+    assert report.notes == ["the code asks whether a tensor is on a CPU: counted as if it were"]
+
+
+def test_the_first_error_stands_if_a_path_for_a_cpu_fails_too():
+    def fails(x):
+        if x.device.type == "cpu":
+            raise ValueError("not on a CPU")
+        return NotBuilt.apply(x)
+
+    with pytest.raises(CostError, match="the kernel is not built"):
+        estimate(fails, (2, 8))
+
+
+class Stored(Line):
+    """Stores its source code in files, as the networks of NVIDIA do."""
+
+    def __reduce__(self):
+        return Stored, (), None
+
+
+def test_a_model_with_a_reduce_for_files_is_copied_by_its_attributes():
+    net = Stored()
+    net.line = nn.Linear(8, 2)
+    report = estimate(nn.Sequential(net), (3, 8), optimizer="sgd")
+    assert report.by("phase")["forward"]["macs"] == 3 * 16
+    assert report.by("phase")["optimizer"]["flops"] == 18
+
+
+def scripted_by_class():
+    class ScriptedLine(torch.jit.ScriptModule):
+        def __init__(self):
+            super().__init__()
+            self.line = nn.Linear(8, 4)
+
+        @torch.jit.script_method
+        def forward(self, x):
+            return self.line(x)
+
+    return ScriptedLine()
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script")
+@pytest.mark.parametrize("make", [lambda: torch.jit.script(Line()), scripted_by_class], ids=["script", "class"])
+def test_optimizers_see_the_parameters_of_scripted_modules(make):
+    net = nn.Sequential(make(), nn.Linear(4, 2))
+    parameters, optimizer = [*net.parameters()], torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x):
+        net(x).sum().backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+
+    report, x = estimate(step, (3, 8)), torch.ones(3, 8)
+    with ComputationalCostHook() as hook:
+        step(x)
+    assert report.by("phase")["optimizer"]["flops"] == 36 + 10
+    assert totals(report) == totals(hook)

@@ -92,6 +92,28 @@ def by_unique(experts, x, weights, chosen, y):
         y[rows] += experts[e](x[rows])
 
 
+def by_gates(experts, x, weights, chosen, y):
+    gates = x.new_zeros(len(x), len(experts)).scatter(1, chosen, weights)
+    for e, expert in enumerate(experts):
+        rows = gates[:, e].nonzero().squeeze(1)
+        y.index_add_(0, rows, expert(x[rows]) * gates[rows, e, None])
+
+
+def by_positive_gates(experts, x, weights, chosen, y):
+    gates = x.new_zeros(len(x), len(experts))
+    gates[torch.arange(len(x))[:, None], chosen] = weights
+    tokens = gates.to(torch.float64).t().nonzero()[:, 1].split((gates > 0).sum(0).tolist())
+    for expert, token in zip(experts, tokens, strict=True):
+        y.index_add_(0, token, expert(x[token]))
+
+
+def by_gates_in_place(experts, x, weights, chosen, y):
+    gates = torch.zeros_like(x[:, :1]).repeat(1, len(experts)).scatter_(1, chosen, weights).bool()
+    for e, expert in enumerate(experts):
+        y[gates[:, e]] += expert(x[gates[:, e]])
+
+
+LOOPS_OVER_GATES = [by_gates, by_positive_gates, by_gates_in_place]
 LOOPS = [by_mask, by_hits, by_nonzero, by_any, by_counts, by_unique]
 
 
@@ -107,6 +129,26 @@ def test_each_token_meets_the_experts_it_chose(loop, tokens, n_experts, k):
         assert report.total_report["n_params"] == 16 * n_experts + min(n_experts, tokens * k) * 16 * 16
     assert {a.what for a in report.assumptions} == {BALANCED}
     assert report.status == "assumed"
+
+
+@pytest.mark.parametrize("loop", LOOPS_OVER_GATES)
+@pytest.mark.parametrize(("tokens", "n_experts", "k"), [(8, 4, 2), (33, 8, 3), (7, 16, 2), (1, 4, 1)])
+def test_weights_written_into_zeros_say_which_experts_a_token_meets(loop, tokens, n_experts, k):
+    report = estimate(Experts(loop, n_experts, k, 16), (tokens, 16))
+    assert report.total_report["macs"] == tokens * 16 * n_experts + tokens * k * 16 * 16
+    written = "numbers without data, written into zeros, were taken as positive"
+    assert {a.what for a in report.assumptions} == {BALANCED, written}
+
+
+@pytest.mark.filterwarnings("ignore::costcore.CostWarning")
+def test_numbers_written_into_zeros_are_no_known_values():
+    def values(x):
+        gates = x.new_zeros(3).scatter(0, torch.tensor([1]), x)
+        return x.expand(int(gates.sum() + 1)), x if gates[1] > 0.5 else x @ x
+
+    report = estimate(values, (1,))
+    assert report.total_report["macs"] == 1
+    assert any("more expensive side" in a.what for a in report.assumptions)
 
 
 @pytest.mark.parametrize("loop", LOOPS)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import importlib
+import sys
 from functools import lru_cache, wraps
 from typing import ClassVar
 
@@ -211,3 +213,51 @@ def test_modules_that_their_class_resets_stay_as_they_are():
     assert [name for name, _ in model.named_buffers()] == ["0.state", "1.state"]
     assert all(each.state.tolist() == [1] * N and each.last is None for each in model)
     Listed.instances.clear()
+
+
+WARP = """
+import torch
+
+grid = None
+
+
+def set_grid(x):
+    global grid
+    grid = torch.arange(x.shape[-1], device=x.device).type_as(x)
+
+
+def warp(x):
+    if grid is None:
+        set_grid(x)
+    return x + grid
+"""
+
+
+class Warped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line = nn.Linear(N, N)
+
+    def forward(self, x):
+        return sys.modules["warp_of_a_user"].warp(self.line(x))
+
+
+def step(net, x):
+    net(x).sum().backward()
+
+
+@pytest.mark.parametrize("call", [lambda net: net, lambda net: lambda x: step(net, x)], ids=["model", "step"])
+def test_globals_of_modules_that_the_model_calls_are_as_before(call, tmp_path, monkeypatch):
+    (tmp_path / "warp_of_a_user.py").write_text(WARP)
+    monkeypatch.syspath_prepend(tmp_path)
+    warp = importlib.import_module("warp_of_a_user")
+    net = Warped()
+    try:
+        for _ in range(2):
+            report = estimate(call(net), (2, N))
+            assert warp.grid is None
+            assert "arange" in report.by("op")
+            assert report.notes == []
+        step(net, torch.ones(2, N))
+    finally:
+        del sys.modules["warp_of_a_user"]

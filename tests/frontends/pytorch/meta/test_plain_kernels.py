@@ -612,6 +612,8 @@ LAID_OUT = {
     "binary_cross_entropy": lambda x, y: functional.binary_cross_entropy(x, y, reduction="none"),
     "glu": lambda x, y: functional.glu(x, 1),
     "logsigmoid": lambda x, y: functional.logsigmoid(x),
+    "softmax": lambda x, y: x.softmax(1).transpose(1, 2).contiguous(),
+    "log_softmax": lambda x, y: x.log_softmax(1).transpose(1, 2).contiguous(),
     "batch_norm": lambda x, y: functional.batch_norm(x, None, None, training=True),
     "batch_norm in inference": lambda x, y: functional.batch_norm(x, y[0, :, 0, 0], y[0, :, 0, 0]),
     "group_norm": lambda x, y: functional.group_norm(x, 2),
