@@ -36,6 +36,7 @@ from .capture.surroundings import NAMES_A_GPU, generators_of_meta, gpu_code, lac
 from .inputs import consume, model_arguments, torch_dtype, variants_as_one, variants_with_arrays, variants_with_numbers
 from .meta.branches import Branch, Branches, EndlessLoopError
 from .meta.model_copy import has_lazy_parameters, keep_input_checks, meta_copy, supported_on_meta, wrapper_names
+from .meta.object_copy import Copies
 from .meta.propagate_values import ASSUMPTIONS, BALANCED, FIRST_CHOICE
 from .meta.values import META, PLAIN, Values, masks_are_known, tensors_in, tensors_of, without_data
 from .model_errors import (
@@ -386,7 +387,7 @@ def _record(
     precision, mesh, plan = settings.precision, settings.mesh, settings.plan
     dtype, examples = settings.dtype, settings.examples
     values, model = Values(), called.module
-    memo: dict[int, Any] = {}
+    memo = Copies()
     with warnings.catch_warnings() if examples is not None else nullcontext():
         if examples is not None:  # PyTorch warns of classes in its own files
             warnings.filterwarnings("ignore", "`isinstance\\(treespec, LeafSpec", FutureWarning)

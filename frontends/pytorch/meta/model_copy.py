@@ -35,7 +35,7 @@ from costcore.errors import CostError
 from costcore.trace.call import global_names
 
 from ..tensors import attributes_of, dtype_name, modules_of, not_compiled
-from .object_copy import MetaCopier, deep_copy
+from .object_copy import Copies, MetaCopier, deep_copy
 from .values import META, PLAIN, Values
 
 _ATOMS = frozenset((type(None), bool, int, float, str))
@@ -70,10 +70,10 @@ def meta_copy(
     Raises:
         CostError: for a model whose wrapper computes in another dtype.
     """
-    memo = {} if memo is None else memo
+    memo = Copies() if memo is None else memo
     pending: list[tuple[Module, Any]] = []
     compiled: list[tuple[Module, Module]] = []
-    sharded = whole_parameters(model)
+    sharded = whole_parameters(model, memo)
     with MetaCopier(values, memo) as copier:
         for module in modules_of(model):
             original = not_compiled(module)
@@ -732,20 +732,36 @@ def wrapper_names(model: Module) -> list[str]:
     return list(found)
 
 
-def whole_parameters(model: Module) -> dict[int, dict[str, Parameter | None]]:
+def whole_parameters(model: Module, memo: dict[int, Any] | None = None) -> dict[int, dict[str, Parameter | None]]:
     """Return the parameters that wrappers have sharded, whole and on the meta device, by module and name.
+
+    Args:
+        model: the model.
+        memo: receives them as the copies of their shards, to which an optimizer refers.
 
     Raises:
         CostError: for mixed precision, or sharding on top of tensor parallelism; the message says what to pass instead.
     """
     parameters: dict[int, dict[str, Parameter | None]] = {}
+    parts: dict[int, tuple[Parameter, list[Parameter]]] = {}
     for module in modules_of(model):
-        for owner, name, parameter in _sharded(module):
+        for owner, name, parameter, shard in _sharded(module):
             parameters.setdefault(id(owner), {})[name] = parameter
+            if parameter is not None and shard is not None:
+                _, of_shard = parts.setdefault(id(shard), (shard, []))
+                if not any(parameter is each for each in of_shard):
+                    of_shard.append(parameter)
+    if isinstance(memo, Copies):
+        for key, (shard, of_shard) in parts.items():
+            only = of_shard[0] if len(of_shard) == 1 else _whole(shard.shape, shard.dtype, shard.requires_grad)
+            memo[key] = only
+            memo.parts[id(only)] = shard.shape, of_shard
+            memo.update((id(each), each) for each in of_shard)
     return parameters
 
 
-def _sharded(module: Module) -> Iterator[tuple[Module, str, Parameter | None]]:
+def _sharded(module: Module) -> Iterator[tuple[Module, str, Parameter | None, Any]]:
+    # the module, the name of a parameter, the whole parameter and the shard that the process holds
     if _is_fully_sharded(module):
         _check_precision("FullyShardedDataParallel", getattr(module, "mixed_precision", None))
         yield from _in_flat_parameter(module)
@@ -755,7 +771,7 @@ def _sharded(module: Module) -> Iterator[tuple[Module, str, Parameter | None]]:
         _check_precision("DistributedDataParallel", getattr(module, "mixed_precision", None))
 
 
-def _in_flat_parameter(module: Module) -> Iterator[tuple[Module, str, Parameter | None]]:
+def _in_flat_parameter(module: Module) -> Iterator[tuple[Module, str, Parameter | None, Any]]:
     # ``FullyShardedDataParallel`` joins parameters to one flat parameter, in its order.
     flat: Any = getattr(module._handle, "flat_param", None)
     if flat is None:
@@ -763,17 +779,17 @@ def _in_flat_parameter(module: Module) -> Iterator[tuple[Module, str, Parameter 
     wrapped: Any = module._fsdp_wrapped_module
     for name, parameter in wrapped._parameters.items():
         if parameter is flat:
-            yield wrapped, name, None
+            yield wrapped, name, None, None
     originals = flat._params or [flat] * len(flat._param_infos)
     made: dict[tuple[int, str], Parameter] = {}
     for info, shape, original in zip(flat._param_infos, flat._shapes, originals, strict=True):
         parameter = made[id(info.module), info.param_name] = _whole(shape, flat.dtype, original.requires_grad)
-        yield info.module, info.param_name, parameter
+        yield info.module, info.param_name, parameter, original
     for info in flat._shared_param_infos:
-        yield info.module, info.param_name, made[id(info.prim_module), info.prim_param_name]
+        yield info.module, info.param_name, made[id(info.prim_module), info.prim_param_name], None
 
 
-def _in_groups(module: Any) -> Iterator[tuple[Module, str, Parameter | None]]:
+def _in_groups(module: Any) -> Iterator[tuple[Module, str, Parameter | None, Any]]:
     # ``fully_shard`` shards each parameter by itself.
     state = module._get_fsdp_state()
     groups = getattr(state, "_fsdp_param_groups", None)  # one group at most before PyTorch 2.13
@@ -788,9 +804,9 @@ def _in_groups(module: Any) -> Iterator[tuple[Module, str, Parameter | None]]:
             original = sharded.sharded_param
             parameter = _whole(sharded._orig_size, original.dtype, original.requires_grad)
             place = sharded._module_info
-            yield place.module, place.param_name, parameter
+            yield place.module, place.param_name, parameter, original
             for owner, name in zip(place.shared_modules, place.shared_param_names, strict=True):
-                yield owner, name, parameter
+                yield owner, name, parameter, None
 
 
 def _whole(shape: Any, dtype: torch.dtype, requires_grad: bool) -> Parameter:

@@ -96,6 +96,50 @@ def test_the_wrapper_is_left_as_it_was(processes):
     assert model._handle is not None
 
 
+def steps(model):
+    optimizer = torch.optim.AdamW(model.parameters())
+    parameters = [*model.parameters()]
+
+    def step(x):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+
+    def update(model, optimizer, x):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+
+    return step, (update, [model, optimizer, torch.zeros(5, 8)])
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_an_optimizer_of_shards_updates_whole_parameters(processes, name):
+    """It refers to the shards of this process. A forward pass leaves the parameters of the root of FSDP2 whole."""
+    plain, (update, plain_inputs) = steps(network())
+    model = WRAPPED[name]()
+    step, (_, inputs) = steps(model)
+    expected = estimate(plain, (5, 8)).total_report
+    assert estimate(step, (5, 8)).total_report == expected
+    model(torch.zeros(5, 8))
+    assert estimate(step, (5, 8)).total_report == expected
+    assert estimate(update, inputs).total_report == estimate(update, plain_inputs).total_report
+
+
+@pytest.mark.parametrize("name", ["FullyShardedDataParallel", "fully_shard"])
+def test_an_optimizer_of_shards_may_have_a_state(processes, name):
+    def stepped(model):
+        update, (model, optimizer, x) = steps(model)[1]
+        update(model, optimizer, x)
+        state = dict(optimizer.state)
+        total = estimate(update, [model, optimizer, x]).total_report
+        assert [*map(id, optimizer.state)] == [*map(id, state)]
+        return total
+
+    assert stepped(WRAPPED[name]()) == stepped(network())
+
+
 def test_tied_parameters_stay_tied_in_shards(processes):
     def tied():
         net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
