@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary, ref
 import torch
 from torch import Tensor
 from torch.nn import Module
+from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_map_only
 
 from costcore.errors import CostError
@@ -400,6 +401,7 @@ def _record(
     if examples is not None:
         keep_input_checks(model, meta_model, len(examples[0]))
     recorder.notes += (f"{name}: {NO_COMMUNICATION}" for name in wrapper_names(model))
+    recorder.notes += _note_on_shards(meta_model)
     if isinstance(dtype, str):
         dtype = torch_dtype(dtype, "dtype")
     if inputs is None and examples is not None:
@@ -668,6 +670,15 @@ def _parameter_count(model: Module) -> int:
                 counted[id(parameter)] = parameter.numel()
     packed = (x.numel() for weight in PackedWeights().of(model) for x in (weight.w, weight.b) if x is not None)
     return sum((*counted.values(), *packed))
+
+
+def _note_on_shards(model: Module) -> Iterator[str]:
+    # of tensor parallelism
+    parameters = {id(p): p for module in modules_of(model) for p in module._parameters.values() if p is not None}
+    local = {key: getattr(p, "_local_tensor", p).numel() for key, p in parameters.items() if not is_lazy(p)}
+    n, n_local = sum(parameters[key].numel() for key in local), sum(local.values())
+    if n_local < n:
+        yield f"DTensor: this process is counted, with its shards of the parameters, {n_local:,} of {n:,} elements"
 
 
 def _parameter_dtype(model: Module) -> torch.dtype:

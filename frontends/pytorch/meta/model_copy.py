@@ -35,7 +35,7 @@ from costcore.errors import CostError
 from costcore.trace.call import global_names
 
 from ..tensors import attributes_of, dtype_name, modules_of, not_compiled
-from .object_copy import Copies, MetaCopier, deep_copy
+from .object_copy import Copies, MetaCopier, deep_copy, is_singleton
 from .values import META, PLAIN, Values
 
 _ATOMS = frozenset((type(None), bool, int, float, str))
@@ -427,6 +427,9 @@ class Rebinder:
             vars(made).update(deep_copy(vars(value), self._copies))
         else:
             made = deep_copy(value, self._copies)
+        if made is value and _is_object(value):  # its ``__deepcopy__`` returns it, as that of accelerate
+            parts = (each for each in attributes_of(value).values() if is_singleton(each))
+            self.objects.update((id(each), each) for each in (value, *parts))
         self._made.update(map(id, self._copies.values()))
         if isinstance(value, Optimizer):  # which copies its parameters and state alone
             added = {name: self._translated(part) for name, part in vars(value).items() if name not in vars(made)}

@@ -53,7 +53,7 @@ def deep_copy(value: Any, memo: dict[int, Any]) -> Any:
         value: any object.
         memo: the copies that were made, by id of the original; receives those of this object.
     """
-    shared = {id(part): part for part in attributes_of(value).values() if _is_singleton(part)}
+    shared = {id(part): part for part in attributes_of(value).values() if is_singleton(part)}
     memo.update(shared)
     try:
         for _ in range(MAX_SHARED):
@@ -110,7 +110,8 @@ def _copy_attributes(tensor: Tensor, copied: Tensor, memo: dict[int, Any]) -> No
     copied.__dict__.update({name: deep_copy(value, memo) for name, value in tensor.__dict__.items()})
 
 
-def _is_singleton(value: object) -> bool:
+def is_singleton(value: object) -> bool:
+    """Return whether the class of an object has one state for all its objects."""
     attributes = getattr(value, "__dict__", None)
     return bool(attributes) and any(attributes is each for each in vars(type(value)).values())
 

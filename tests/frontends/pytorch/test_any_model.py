@@ -580,6 +580,53 @@ def step_that_asks():
     return step, (2, 8)
 
 
+def step_of_a_schedule():
+    model = Line()
+
+    def step(x):
+        if not torch.is_grad_enabled():  # as those of torch.distributed.pipelining
+            raise RuntimeError("step() requires gradients to be enabled for its backward pass")
+        model(x).square().mean().backward()
+
+    return step, (2, 8)
+
+
+class Accelerates:
+    """Holds the model and a state of its class, and is its own copy, as the ``Accelerator`` of accelerate."""
+
+    class State:
+        shared: ClassVar[dict[str, object]] = {}
+
+        def __init__(self):
+            self.__dict__ = self.shared
+
+    def __init__(self, model):
+        self.model, self.steps, self.state = model, 0, self.State()
+        self.state.synchronizes = False
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def count(self):
+        self.steps += 1
+        self.state.synchronizes = self.steps % 2 == 0
+
+
+def step_with_its_own_copy():
+    model = Line()
+    optimizer, holder = adamw(model), Accelerates(model)
+
+    def step(x):
+        holder.count()
+        model(x).square().mean().backward()
+        if holder.state.synchronizes:
+            optimizer.step()
+
+    estimate(step, (2, 8))
+    assert (holder.steps, holder.state.synchronizes) == (0, False)
+    return step, (2, 8)
+
+
 def step_of_lbfgs():
     model = Line()
     optimizer = torch.optim.LBFGS(model.parameters(), max_iter=1)
@@ -618,6 +665,8 @@ STEPS = {  # forward and gradients, of 2 x 8 x 4 each; the input of a training s
     "scaler": (step_with_a_scaler, 2 * 64),
     "object": (step_of_an_object, 2 * 64),
     "asks": (step_that_asks, 2 * 64),
+    "needs gradients": (step_of_a_schedule, 2 * 64),
+    "its own copy": (step_with_its_own_copy, 2 * 64),
     "lbfgs": (step_of_lbfgs, None),
     "speech": (step_of_speech, 2 * 5 * 64),
     "forces": (forces, 2 * 64),

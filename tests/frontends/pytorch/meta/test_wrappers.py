@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from costcore import CostError, estimate
-from tests.frontends.pytorch.differences import MixedPrecisionPolicy, fully_shard
+from tests.frontends.pytorch.differences import NEEDS_MESH, MixedPrecisionPolicy, distributed_tensors, fully_shard
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:FSDP is switching to use `NO_SHARD`"),
@@ -150,6 +150,25 @@ def test_tied_parameters_stay_tied_in_shards(processes):
     assert expected["n_params"] == 8 * 8 + 8 + 8
     for model in (FullyShardedDataParallel(tied(), device_id=CPU), fully_shard(tied())):
         assert estimate(model, (5, 8)).total_report == expected
+
+
+@NEEDS_MESH
+def test_distributed_tensors_are_counted_as_in_a_run(processes):
+    """One process multiplies its rows of the input. In the split layer, it has its rows of the weight."""
+    mesh = dist.init_device_mesh("cpu", (processes,))
+    rows, whole = [distributed_tensors.Shard(0)], [distributed_tensors.Replicate()]
+    distribute = distributed_tensors.distribute_tensor
+    weight, x = distribute(torch.zeros(8, 16), mesh, whole), distribute(torch.zeros(8, 8), mesh, rows)
+    split = nn.Linear(8, 16, bias=False)
+    split.weight = nn.Parameter(distribute(torch.zeros(16, 8), mesh, rows))
+    for function, given, noted in (
+        (lambda x: x @ weight, x, False),
+        (lambda batch: batch["x"] @ weight, {"batch": {"x": x}}, False),
+        (split, distribute(torch.zeros(8, 8), mesh, whole), processes > 1),
+    ):
+        report = estimate(function, given)
+        assert report.total_report["macs"] == 8 * 8 * 16 // processes
+        assert [note.partition(":")[0] for note in report.notes] == ["DTensor"] * noted
 
 
 def test_data_parallel_of_devices_that_are_not_there_runs():
