@@ -171,6 +171,14 @@ def test_distributed_tensors_are_counted_as_in_a_run(processes):
         assert [note.partition(":")[0] for note in report.notes] == ["DTensor"] * noted
 
 
+def test_a_collective_draws_no_random_numbers(processes):
+    def gathered(x):
+        dist.all_reduce(x)
+        return x
+
+    assert estimate(gathered, (5, 8)).status == "complete"
+
+
 def test_data_parallel_of_devices_that_are_not_there_runs():
     model = nn.DataParallel(network())
     model.device_ids = [0, 1]
