@@ -41,8 +41,7 @@ from .capture.dispatch_mode import CaptureMode
 from .meta.branches import Branch, Branches
 from .meta.model_copy import meta_copy
 from .meta.object_copy import deep_copy
-from .meta.replacements import sparse_on_meta
-from .meta.values import META, PLAIN, Values, is_small_integer
+from .meta.values import META, PLAIN, Values, is_small_integer, sparse_on_meta
 from .recording.recording import Recording
 from .tensors import SPARSE_LAYOUTS
 

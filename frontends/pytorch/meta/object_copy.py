@@ -20,8 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..tensors import SPARSE_LAYOUTS, attributes_of
-from .replacements import sparse_on_meta
-from .values import FLOATS, INTEGERS, MAX_BYTES, META, PLAIN, Values, is_small_integer
+from .values import FLOATS, INTEGERS, MAX_BYTES, META, PLAIN, Values, is_small_integer, sparse_on_meta
 
 MAX_SHARED = 100
 """How many parts of one object are shared before all of it is."""

@@ -19,7 +19,7 @@ from torch.nn.functional import linear
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..tensors import with_tensors
-from .values import META, all_tensors, broadcasts, without_capture
+from .values import META, all_tensors, broadcasts, coo_on_meta, without_capture
 
 # LSTM: one operator of oneDNN per layer and direction, with a workspace for its backward pass
 
@@ -667,25 +667,6 @@ _LIKE_FIRST = frozenset(
 SPARSE_RESULT = "a sparse result was taken to have the values of its sparse operands"
 
 
-def sparse_on_meta(tensor: Tensor) -> Tensor:
-    """Return a sparse tensor on the meta device, with the number of values of the original."""
-    if tensor.layout is torch.sparse_coo:
-        return _coo(tensor, tuple(tensor.shape), tensor._indices(), tensor._values(), tensor.is_coalesced())
-    is_by_row = tensor.layout in (torch.sparse_csr, torch.sparse_bsr)
-    indices = (
-        (tensor.crow_indices(), tensor.col_indices()) if is_by_row else (tensor.ccol_indices(), tensor.row_indices())
-    )
-    parts = [torch.empty_like(x, device=META) for x in (*indices, tensor.values())]
-    made = torch.sparse_compressed_tensor(*parts, tensor.shape, layout=tensor.layout, check_invariants=False)
-    return made.requires_grad_(tensor.requires_grad)
-
-
-def _coo(like: Tensor, shape: Sequence[int], indices: Tensor, values: Tensor, is_coalesced: bool) -> Tensor:
-    parts = torch.empty_like(indices, device=META), torch.empty_like(values, device=META)
-    made = torch.sparse_coo_tensor(*parts, shape, is_coalesced=is_coalesced, check_invariants=False)
-    return made.requires_grad_(like.requires_grad and like.is_leaf)
-
-
 def with_values_of(result: Any, operands: Sequence[Tensor]) -> Any:
     """Return a sparse meta tensor with as many values as its sparse operands; any other result as it is."""
     if not isinstance(result, Tensor) or not result.is_meta or result.layout is not torch.sparse_coo or result._nnz():
@@ -696,7 +677,7 @@ def with_values_of(result: Any, operands: Sequence[Tensor]) -> Any:
     count = sum(x._nnz() for x in given)  # a sum has the values of both
     indices = given[0]._indices().new_empty((result.sparse_dim(), count))
     values = given[0]._values().new_empty((count, *given[0]._values().shape[1:]), dtype=result.dtype)
-    return _coo(result, tuple(result.shape), indices, values, len(given) == 1 and given[0].is_coalesced())
+    return coo_on_meta(result, tuple(result.shape), indices, values, len(given) == 1 and given[0].is_coalesced())
 
 
 def _product(x: Tensor, y: Tensor, *_: Any) -> Tensor:

@@ -184,10 +184,10 @@ class Recording:
             each = self.history[i]
             made = {value.identity for value in each.outputs} - {value.identity for value in each.inputs}
             reading = {phases[j] for identity in made for j in readers.get(identity, ())}
-            if phases[i] == "forward" and not each.is_derivative and reading == {"optimizer"}:
-                if of_products.isdisjoint(made):
-                    phases[i] = "optimizer"
-                    moved[id(each.call)] = each.call._replace(phase="optimizer")
+            is_read_by_it = phases[i] == "forward" and not each.is_derivative and reading == {"optimizer"}
+            if is_read_by_it and of_products.isdisjoint(made):
+                phases[i] = "optimizer"
+                moved[id(each.call)] = each.call._replace(phase="optimizer")
         self.history = [each._replace(call=moved.get(id(each.call), each.call)) for each in self.history]
         self.recorder.calls[:] = [moved.get(id(call), call) for call in self.recorder.calls]
 

@@ -263,11 +263,12 @@ SPARSE = {
     "coo": (sparse, torch.sparse.mm),
     "matmul": (lambda: sparse().coalesce(), torch.matmul),
     "csr": (lambda: sparse().to_dense().to_sparse_csr(), torch.matmul),
+    "csc": (lambda: sparse().to_dense().to_sparse_csc(), torch.matmul),
     "transposed": (lambda: sparse().t(), lambda a, x: torch.sparse.mm(a.t(), x)),
 }
 
 
-@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
+@pytest.mark.filterwarnings("ignore:Sparse CS[RC] tensor support")
 @pytest.mark.parametrize("name", SPARSE)
 def test_sparse_inputs_keep_their_number_of_values(name):
     make, product = SPARSE[name]
@@ -278,6 +279,22 @@ def test_sparse_inputs_keep_their_number_of_values(name):
     report = estimate(model, (matrix, x))
     assert totals(report) == totals(hook)
     assert report.total_report["macs"] == 6 * 7  # six values, each multiplied by a row of seven
+    assert totals(estimate(lambda x: product(matrix, x), (5, 7))) == totals(report)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CS[RC] tensor support")
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_csc])
+def test_a_step_through_a_sparse_constant_equals_a_run(layout):
+    matrix, weight = sparse().to_dense().to_sparse(layout=layout), nn.Parameter(torch.zeros(5, 7))
+
+    def step():
+        (matrix @ weight).sum().backward()
+
+    report = estimate(step)
+    with ComputationalCostHook() as hook:
+        step()
+    assert report.by("phase") == hook.report.by("phase")
+    assert report.total_report["macs"] == 2 * 6 * 7
 
 
 class Called(nn.Module):
