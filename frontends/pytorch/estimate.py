@@ -264,7 +264,13 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
             return
         failed: list[CostError] = []
         found = _with_integer_lists(recorder, called, inputs, record, failed)
-        found = found or _past_checks(recorder, inputs, record, branches, error)
+        past: list[CostError] = []
+        found = found or _past_checks(recorder, inputs, record, branches, error, past)
+        if found is None and not settings.has_gradients and any(lacks_gradients(each.__cause__) for each in past):
+            other = recorder.of_another_run()
+            _record_all(other, called, inputs, settings._replace(has_gradients=True))
+            recorder.adopt(other)
+            return
         if found is None and failed:
             raise failed[-1] from failed[-1].__cause__
         if found is None:
@@ -321,9 +327,10 @@ def _past_checks(
     record: Callable[[Any, Recorder, Branches], object],
     branches: Branches,
     error: CostError,
+    failed: list[CostError],
 ) -> tuple[Any, Branches] | None:
     # Run the model again with the last undecided condition assumed False, as long as it fails. Some conditions only
-    # guard an error: in PyTorch, ``istft`` compares the sum of its windows with 0.
+    # guard an error: in PyTorch, ``istft`` compares the sum of its windows with 0. ``failed`` receives other errors.
     passing: set[Branch] = set()
     while not isinstance(error, EndlessLoopError) and len(passing) < _MAX_CHECKS:
         if branches.last is None or branches.last in passing:
@@ -334,6 +341,7 @@ def _past_checks(
             record(inputs, other, branches)
         except CostError as another:
             error = another
+            failed.append(another)
             continue
         recorder.adopt(other)
         return inputs, branches

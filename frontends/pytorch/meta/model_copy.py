@@ -98,7 +98,7 @@ def meta_copy(
     for module in modules_of(copied):
         if isinstance(module, ScriptModule):  # deepcopy copies its tensors where Python does not see it
             _drop_data(module)
-        elif isinstance(module, LazyModuleMixin):
+        elif isinstance(module, LazyModuleMixin) or _has_lazy(module):
             has_lazy = True
     if has_lazy and has_lazy_parameters(copied):
         _move_lazy_parameters(copied)
@@ -129,7 +129,12 @@ _LAZY_HOOKS = {"_initialize_hook": "_forward_pre_hooks", "_load_hook": "_load_st
 
 def has_lazy_parameters(model: Module) -> bool:
     """Return whether a parameter gets its shape from the first input."""
-    return any(isinstance(m, LazyModuleMixin) and m.has_uninitialized_params() for m in modules_of(model))
+    return any(map(_has_lazy, modules_of(model)))
+
+
+def _has_lazy(module: Module) -> bool:
+    # Libraries have lazy modules of their own, such as the linear layer of PyTorch Geometric.
+    return any(is_lazy(x) for tensors in (module._parameters, module._buffers) for x in tensors.values())
 
 
 def _move_lazy_parameters(model: Module) -> None:
@@ -140,6 +145,8 @@ def _move_lazy_parameters(model: Module) -> None:
             for name, hooks in _LAZY_HOOKS.items():
                 if name in vars(module):
                     vars(module)[name].hooks_dict_ref = ref(getattr(module, hooks))
+        if isinstance(module, ScriptModule):
+            continue
         for tensors in (module._parameters, module._buffers):
             for name, tensor in tensors.items():
                 if tensor is not None and is_lazy(tensor):
@@ -414,6 +421,8 @@ class Rebinder:
         if kind is _Cache:
             return lru_cache(**value.cache_parameters())(self._translated(value.__wrapped__))
         if isinstance(value, ReferenceType):
+            if id(value()) in self._made:  # a handle of hooks of the copy
+                return value
             referent = self._translated(value())
             return WeakMethod(referent) if kind is WeakMethod else ref(referent)
         if isinstance(value, Tensor) and value._is_view() and id(value._base) in self._copies:

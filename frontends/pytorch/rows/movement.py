@@ -114,6 +114,7 @@ COPIES = (
     Row("aten::_to_copy", _copy_or_cast, X, ops=("copy", "cast")),
     Row("aten::copy", _copy_or_cast_from, {"x": "src"}, ops=("copy", "cast")),
     *rows_by_name(_COPIES, X, op="copy"),
+    Row("aten::_convert_indices_from_coo_to_csr", "cast", X),
     *rows_by_name("narrow_copy slice_copy", X, _SLICE, op="slice"),
     Row("aten::permute_copy", "transpose", X, _PERMUTED),
     *rows_by_name("transpose_copy t_copy", X, _SWAPPED, op="transpose"),

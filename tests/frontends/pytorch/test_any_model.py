@@ -608,6 +608,17 @@ def step_of_a_schedule():
     return step, (2, 8)
 
 
+def step_with_a_check():
+    model = Line()
+
+    def step(x):
+        if x.isnan().any():
+            x = x.reshape(3, -1)  # which fails
+        model(x).square().mean().backward()
+
+    return step, (2, 8)
+
+
 class Accelerates:
     """Holds the model and a state of its class, and is its own copy, as the ``Accelerator`` of accelerate."""
 
@@ -683,6 +694,7 @@ STEPS = {  # forward and gradients, of 2 x 8 x 4 each; the input of a training s
     "object": (step_of_an_object, 2 * 64),
     "asks": (step_that_asks, 2 * 64),
     "needs gradients": (step_of_a_schedule, 2 * 64),
+    "check": (step_with_a_check, 2 * 64),
     "its own copy": (step_with_its_own_copy, 2 * 64),
     "lbfgs": (step_of_lbfgs, None),
     "speech": (step_of_speech, 2 * 5 * 64),
@@ -1351,6 +1363,35 @@ def test_lazy_modules_get_their_shapes_in_the_copy():
     assert report.total_report["n_params_model"] == (4 * 3 * 9 + 4) + 2 * 4 + (4 * 36 * 2 + 2)
 
 
+class OwnLazyLinear(nn.Module):
+    """A layer without ``LazyModuleMixin``, as that of PyTorch Geometric."""
+
+    def __init__(self, n_out):
+        super().__init__()
+        self.n_out, self.weight = n_out, nn.UninitializedParameter()
+        self.hook = self.register_forward_pre_hook(self.initialize)
+
+    @torch.no_grad()
+    def initialize(self, module, inputs):
+        if nn.parameter.is_lazy(self.weight):
+            self.weight.materialize((self.n_out, inputs[0].shape[-1]))
+            self.weight.fill_(1.0)
+        self.hook.remove()
+        del self.hook
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.weight)
+
+
+def test_lazy_modules_of_libraries_get_their_shapes_in_the_copy():
+    model = nn.Sequential(OwnLazyLinear(4), nn.ReLU(), OwnLazyLinear(2))
+    report = estimate(model, (2, 8), backward=True)
+    assert nn.parameter.is_lazy(model[0].weight)
+    model(torch.zeros(2, 8))
+    assert totals(report) == totals(estimate(model, (2, 8), backward=True))
+    assert report.total_report["n_params_model"] == 8 * 4 + 4 * 2
+
+
 def test_code_that_needs_an_array_gets_the_array():
     numpy = pytest.importorskip("numpy")
     layer, image, threshold = nn.Linear(4, 2), numpy.ones((3, 4), numpy.float32), numpy.zeros(4)
@@ -1464,7 +1505,7 @@ def test_a_random_number_may_have_to_lie_in_a_range():
         lambda x: torch.randint(5, (1,), device=x.device),
         lambda x: torch.randint_like(torch.zeros(()), 3, 5),
         lambda x: torch.empty(2, dtype=torch.int64).random_(5)[1],
-        lambda x: x.new_empty(1).uniform_(2, 4),
+        lambda x: x.new_empty(1).uniform_(2, 5),
     ],
 )
 def test_random_numbers_are_taken_from_their_range(draw):
