@@ -392,6 +392,8 @@ class CaptureMode(TorchDispatchMode):
             if own is not None or has_no_kernel:
                 result = result_without_kernel(plan.native, args, kwargs, own)
                 if result is not None:
+                    if plan.native == "aten::_coalesce":
+                        self.assume(SPARSE_RESULT)
                     error.__traceback__ = None  # autograd copies a gradient that a frame holds, too
                     gc.collect(1)  # PyTorch may have imported something; see ``run_kernel``
                     return result

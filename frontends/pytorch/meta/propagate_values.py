@@ -358,6 +358,7 @@ def _is_too_large(tensor: Any, inputs: Collection[int]) -> bool:
     return (
         isinstance(tensor, Tensor)
         and tensor.is_meta
+        and tensor.layout is torch.strided
         and not is_small(tensor)
         and tensor.untyped_storage()._cdata not in inputs
     )
@@ -372,6 +373,7 @@ def _is_new(tensor: Any, inputs: Collection[int]) -> bool:
     return (
         isinstance(tensor, Tensor)
         and tensor.is_meta
+        and tensor.layout is torch.strided
         and is_small(tensor)
         and not tensor.storage_offset()
         and tensor.untyped_storage()._cdata not in inputs

@@ -86,6 +86,7 @@ VIEWS = (
     *rows_by_name(_REARRANGED, X, {"rearranged": constant(True)}, op="view"),
     Row("aten::permute", "view", X, _PERMUTED),
     Row("aten::_sparse_coo_tensor_with_dims_and_tensors", "view", {"x": "values"}),  # refers to both of its tensors
+    Row("aten::sparse_compressed_tensor", "view", {"x": "values"}),
     *rows_by_name("transpose t swapaxes", X, _SWAPPED, op="view"),
     Row("aten::movedim", "view", X, {"axes": _moved}),
     *rows_by_name("slice narrow", X, _SLICE, op="view"),

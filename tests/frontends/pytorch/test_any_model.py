@@ -297,6 +297,38 @@ def test_a_step_through_a_sparse_constant_equals_a_run(layout):
     assert report.total_report["macs"] == 2 * 6 * 7
 
 
+def compressed(x):
+    starts, columns = torch.tensor([0, 1, 2, 3], device=x.device), torch.tensor([1, 2, 0], device=x.device)
+    return torch.sparse_csr_tensor(starts, columns, x[:, 0], (3, 3))
+
+
+def coordinates(x):
+    places = torch.tensor([[0, 1, 2], [1, 2, 0]], device=x.device)
+    return torch.sparse_coo_tensor(places, x[:, 0], (3, 3))
+
+
+MADE_INSIDE = {
+    "CSR": lambda x: compressed(x) @ x,
+    "CSR of a constant": lambda x: (compressed(x) @ torch.eye(3).to_sparse_csr()).to_dense(),
+    "COO": lambda x: coordinates(x).coalesce() @ x,
+    "COO as CSR": lambda x: coordinates(x).to_sparse_csr() @ x,
+    "product": lambda x: torch.sparse.mm(coordinates(x), coordinates(x)).to_dense(),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse (CS[RC]|invariant)", "ignore::costcore.CostWarning")
+@pytest.mark.parametrize("name", MADE_INSIDE)
+def test_sparse_tensors_that_the_model_makes_keep_their_number_of_values(name):
+    """The values of a product of two sparse matrices are those of both at most: bytes are a bound."""
+    function, x = MADE_INSIDE[name], torch.rand(3, 4)
+    report = estimate(function, (3, 4))
+    with ComputationalCostHook() as hook:
+        function(x)
+    assert report.total_report["macs"] == hook.total_report["macs"] > 0
+    assert report.total_report["flops"] == hook.total_report["flops"]
+    assert report.total_report["mwrite"] >= hook.total_report["mwrite"]
+
+
 class Called(nn.Module):
     def __init__(self, function):
         super().__init__()
