@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary, ref
 import torch
 from torch import Tensor
 from torch.nn import Module
+from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_map_only
 
 from costcore.errors import CostError
@@ -46,6 +47,7 @@ from .capture.surroundings import (
 from .inputs import consume, model_arguments, torch_dtype, variants_as_one, variants_with_arrays, variants_with_numbers
 from .meta.branches import Branch, Branches, EndlessLoopError
 from .meta.model_copy import has_lazy_parameters, keep_input_checks, meta_copy, supported_on_meta, wrapper_names
+from .meta.object_copy import Copies
 from .meta.propagate_values import ASSUMPTIONS, BALANCED, FIRST_CHOICE
 from .meta.values import META, PLAIN, Values, masks_are_known, tensors_in, tensors_of, without_data
 from .model_errors import (
@@ -283,7 +285,13 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
             return
         failed: list[CostError] = []
         found = _with_integer_lists(recorder, called, inputs, record, failed)
-        found = found or _past_checks(recorder, inputs, record, branches, error)
+        past: list[CostError] = []
+        found = found or _past_checks(recorder, inputs, record, branches, error, past)
+        if found is None and not settings.has_gradients and any(lacks_gradients(each.__cause__) for each in past):
+            other = recorder.of_another_run()
+            _record_all(other, called, inputs, settings._replace(has_gradients=True))
+            recorder.adopt(other)
+            return
         if found is None and failed:
             if again(failed[-1]):
                 return
@@ -344,9 +352,10 @@ def _past_checks(
     record: Callable[[Any, Recorder, Branches], object],
     branches: Branches,
     error: CostError,
+    failed: list[CostError],
 ) -> tuple[Any, Branches] | None:
     # Run the model again with the last undecided condition assumed False, as long as it fails. Some conditions only
-    # guard an error: in PyTorch, ``istft`` compares the sum of its windows with 0.
+    # guard an error: in PyTorch, ``istft`` compares the sum of its windows with 0. ``failed`` receives other errors.
     passing: set[Branch] = set()
     while not isinstance(error, EndlessLoopError) and len(passing) < _MAX_CHECKS:
         if branches.last is None or branches.last in passing:
@@ -357,6 +366,7 @@ def _past_checks(
             record(inputs, other, branches)
         except CostError as another:
             error = another
+            failed.append(another)
             continue
         recorder.adopt(other)
         return inputs, branches
@@ -414,7 +424,7 @@ def _record(
     precision, mesh, plan = settings.precision, settings.mesh, settings.plan
     dtype, examples = settings.dtype, settings.examples
     values, model = Values(), called.module
-    memo: dict[int, Any] = {}
+    memo = Copies()
     with warnings.catch_warnings() if examples is not None else nullcontext():
         if examples is not None:  # PyTorch warns of classes in its own files
             warnings.filterwarnings("ignore", "`isinstance\\(treespec, LeafSpec", FutureWarning)
@@ -427,6 +437,7 @@ def _record(
     if examples is not None:
         keep_input_checks(model, meta_model, len(examples[0]))
     recorder.notes += (f"{name}: {NO_COMMUNICATION}" for name in wrapper_names(model))
+    recorder.notes += _note_on_shards(meta_model)
     if isinstance(dtype, str):
         dtype = torch_dtype(dtype, "dtype")
     if inputs is None and examples is not None:
@@ -697,6 +708,15 @@ def _parameter_count(model: Module) -> int:
                 counted[id(parameter)] = parameter.numel()
     packed = (x.numel() for weight in PackedWeights().of(model) for x in (weight.w, weight.b) if x is not None)
     return sum((*counted.values(), *packed))
+
+
+def _note_on_shards(model: Module) -> Iterator[str]:
+    # of tensor parallelism
+    parameters = {id(p): p for module in modules_of(model) for p in module._parameters.values() if p is not None}
+    local = {key: getattr(p, "_local_tensor", p).numel() for key, p in parameters.items() if not is_lazy(p)}
+    n, n_local = sum(parameters[key].numel() for key in local), sum(local.values())
+    if n_local < n:
+        yield f"DTensor: this process is counted, with its shards of the parameters, {n_local:,} of {n:,} elements"
 
 
 def _parameter_dtype(model: Module) -> torch.dtype:

@@ -28,6 +28,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from costcore.errors import CostError, short_repr
 from costcore.graphs import most_expensive
@@ -40,8 +41,7 @@ from .capture.dispatch_mode import CaptureMode
 from .meta.branches import Branch, Branches
 from .meta.model_copy import meta_copy
 from .meta.object_copy import deep_copy
-from .meta.replacements import sparse_on_meta
-from .meta.values import META, Values, is_small_integer
+from .meta.values import META, PLAIN, Values, is_small_integer, sparse_on_meta
 from .recording.recording import Recording
 from .tensors import SPARSE_LAYOUTS
 
@@ -311,7 +311,7 @@ def _like(tensor: Tensor, values: Values) -> Tensor:
     # The values of integers and bools are known, those of floats are not.
     if tensor.layout in SPARSE_LAYOUTS:
         return sparse_on_meta(tensor)
-    if tensor.layout is not torch.strided or tensor.is_nested:
+    if tensor.layout is not torch.strided or tensor.is_nested or _is_wrapper(tensor):
         moved = tensor.detach().to(META)
         if tensor.layout is torch.jagged and is_small_integer(tensor.offsets()):
             values.give(moved.offsets(), tensor.offsets())
@@ -320,6 +320,11 @@ def _like(tensor: Tensor, values: Values) -> Tensor:
     if is_small_integer(tensor):
         values.give(made, tensor)
     return made.requires_grad_(tensor.requires_grad)
+
+
+def _is_wrapper(tensor: Tensor) -> bool:
+    # a DTensor, or a quantized tensor; some of integers, such as the indices of PyTorch Geometric, are tensors as well
+    return type(tensor) not in PLAIN and tensor.is_floating_point() and is_traceable_wrapper_subclass(tensor)
 
 
 def _is_shape(value: Any) -> bool:

@@ -67,7 +67,12 @@ def check_gradients(recording: Recording) -> None:
 
 def lacks_gradients(error: BaseException | None) -> bool:
     """Return whether code computes gradients itself, such as a training step, and failed because they were disabled."""
-    return isinstance(error, RuntimeError) and _NO_GRADIENTS in str(error)
+    text = str(error)
+    return isinstance(error, Exception) and (_NO_GRADIENTS in text or bool(_NEEDS_GRADIENTS.search(text)))
+
+
+_NEEDS_GRADIENTS = re.compile(r"(?i)\b(no_grad|enable_grad|is_grad_enabled)\b|\bgradients? .{0,40}\b(en|dis)abled\b")
+"""What code says that looks whether gradients are disabled, such as the schedules of pipelines."""
 
 
 _OF_TORCHSCRIPT = "The following operation failed in the TorchScript interpreter."

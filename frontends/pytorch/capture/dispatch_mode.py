@@ -7,6 +7,7 @@ functions for old releases, CPU replacements, regrouped functions, and shards of
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -389,9 +390,14 @@ class CaptureMode(TorchDispatchMode):
             if args and isinstance(args[0], Tensor) and (result := where_by_bytes(plan.native, args)) is not None:
                 return result
             own = self._shape_rule(plan.native) if isinstance(error, RuntimeError) else None
-            if own is not None or isinstance(error, NotImplementedError):
+            has_no_kernel = isinstance(error, NotImplementedError) or "unsupported device" in str(error)
+            if own is not None or has_no_kernel:
                 result = result_without_kernel(plan.native, args, kwargs, own)
                 if result is not None:
+                    if plan.native == "aten::_coalesce":
+                        self.assume(SPARSE_RESULT)
+                    error.__traceback__ = None  # autograd copies a gradient that a frame holds, too
+                    gc.collect(1)  # PyTorch may have imported something; see ``run_kernel``
                     return result
             as_tensors = plan.with_scalar_tensors(args) if isinstance(error, RuntimeError) else None
             if as_tensors is None:

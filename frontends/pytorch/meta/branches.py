@@ -93,7 +93,7 @@ class Branches:
         """
         smallest, largest = bounds
         if self._side(path):
-            return largest, NUMBERS_ARE_ONE if largest == 1 else NUMBERS_ARE_LARGE.format(largest)
+            return largest, NUMBERS_ARE_ONE if f"{largest:g}" == "1" else NUMBERS_ARE_LARGE.format(largest)
         if self.last in self.passing:
             return smallest, LARGEST_FAILS.format(smallest, largest)
         return smallest, NUMBERS_ARE_SMALL.format(smallest)
@@ -186,9 +186,9 @@ def _passing_value(code: CodeType, line: int) -> tuple[bool, str] | None:
             value = True
         elif isinstance(node, ast.If) and not node.orelse and _only_warns(node, tree):
             value, assumption = False, ""
-        elif isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise):
+        elif isinstance(node, ast.If) and _fails(node.body[-1]):
             value = False
-        elif isinstance(node, ast.If) and node.orelse and isinstance(node.orelse[-1], ast.Raise):
+        elif isinstance(node, ast.If) and node.orelse and _fails(node.orelse[-1]):
             value = True
         else:
             continue
@@ -196,6 +196,16 @@ def _passing_value(code: CodeType, line: int) -> tuple[bool, str] | None:
             found = _of_operands(node.test, value)
             return None if found is None else (found, assumption)
     return None
+
+
+def _fails(statement: ast.stmt) -> bool:
+    # ``raise``, ``assert False`` or ``torch._assert(False, "…")``, which TorchScript needs in their place
+    test: ast.expr | None = None
+    if isinstance(statement, ast.Assert):
+        test = statement.test
+    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and statement.value.args:
+        test = statement.value.args[0] if ast.unparse(statement.value.func).endswith(("_assert", "_check")) else None
+    return isinstance(statement, ast.Raise) or (isinstance(test, ast.Constant) and test.value is False)
 
 
 def _only_warns(branch: ast.If, function: ast.AST) -> bool:

@@ -35,7 +35,7 @@ from costcore.errors import CostError
 from costcore.trace.call import global_names
 
 from ..tensors import attributes_of, dtype_name, modules_of, not_compiled
-from .object_copy import MetaCopier, deep_copy
+from .object_copy import Copies, MetaCopier, deep_copy, is_singleton
 from .values import META, PLAIN, Values
 
 _ATOMS = frozenset((type(None), bool, int, float, str))
@@ -70,10 +70,10 @@ def meta_copy(
     Raises:
         CostError: for a model whose wrapper computes in another dtype.
     """
-    memo = {} if memo is None else memo
+    memo = Copies() if memo is None else memo
     pending: list[tuple[Module, Any]] = []
     compiled: list[tuple[Module, Module]] = []
-    sharded = whole_parameters(model)
+    sharded = whole_parameters(model, memo)
     with MetaCopier(values, memo) as copier:
         for module in modules_of(model):
             original = not_compiled(module)
@@ -98,7 +98,7 @@ def meta_copy(
     for module in modules_of(copied):
         if isinstance(module, ScriptModule):  # deepcopy copies its tensors where Python does not see it
             _drop_data(module)
-        elif isinstance(module, LazyModuleMixin):
+        elif isinstance(module, LazyModuleMixin) or _has_lazy(module):
             has_lazy = True
     if has_lazy and has_lazy_parameters(copied):
         _move_lazy_parameters(copied)
@@ -134,7 +134,12 @@ _LAZY_HOOKS = {"_initialize_hook": "_forward_pre_hooks", "_load_hook": "_load_st
 
 def has_lazy_parameters(model: Module) -> bool:
     """Return whether a parameter gets its shape from the first input."""
-    return any(isinstance(m, LazyModuleMixin) and m.has_uninitialized_params() for m in modules_of(model))
+    return any(map(_has_lazy, modules_of(model)))
+
+
+def _has_lazy(module: Module) -> bool:
+    # Libraries have lazy modules of their own, such as the linear layer of PyTorch Geometric.
+    return any(is_lazy(x) for tensors in (module._parameters, module._buffers) for x in tensors.values())
 
 
 def _move_lazy_parameters(model: Module) -> None:
@@ -145,6 +150,8 @@ def _move_lazy_parameters(model: Module) -> None:
             for name, hooks in _LAZY_HOOKS.items():
                 if name in vars(module):
                     vars(module)[name].hooks_dict_ref = ref(getattr(module, hooks))
+        if isinstance(module, ScriptModule):
+            continue
         for tensors in (module._parameters, module._buffers):
             for name, tensor in tensors.items():
                 if tensor is not None and is_lazy(tensor):
@@ -420,6 +427,8 @@ class Rebinder:
         if kind is _Cache:
             return lru_cache(**value.cache_parameters())(self._translated(value.__wrapped__))
         if isinstance(value, ReferenceType):
+            if id(value()) in self._made:  # a handle of hooks of the copy
+                return value
             referent = self._translated(value())
             return WeakMethod(referent) if kind is WeakMethod else ref(referent)
         if isinstance(value, Tensor) and value._is_view() and id(value._base) in self._copies:
@@ -433,6 +442,9 @@ class Rebinder:
             vars(made).update(deep_copy(vars(value), self._copies))
         else:
             made = deep_copy(value, self._copies)
+        if made is value and _is_object(value):  # its ``__deepcopy__`` returns it, as that of accelerate
+            parts = (each for each in attributes_of(value).values() if is_singleton(each))
+            self.objects.update((id(each), each) for each in (value, *parts))
         self._made.update(map(id, self._copies.values()))
         if isinstance(value, Optimizer):  # which copies its parameters and state alone
             added = {name: self._translated(part) for name, part in vars(value).items() if name not in vars(made)}
@@ -738,20 +750,36 @@ def wrapper_names(model: Module) -> list[str]:
     return list(found)
 
 
-def whole_parameters(model: Module) -> dict[int, dict[str, Parameter | None]]:
+def whole_parameters(model: Module, memo: dict[int, Any] | None = None) -> dict[int, dict[str, Parameter | None]]:
     """Return the parameters that wrappers have sharded, whole and on the meta device, by module and name.
+
+    Args:
+        model: the model.
+        memo: receives them as the copies of their shards, to which an optimizer refers.
 
     Raises:
         CostError: for mixed precision, or sharding on top of tensor parallelism; the message says what to pass instead.
     """
     parameters: dict[int, dict[str, Parameter | None]] = {}
+    parts: dict[int, tuple[Parameter, list[Parameter]]] = {}
     for module in modules_of(model):
-        for owner, name, parameter in _sharded(module):
+        for owner, name, parameter, shard in _sharded(module):
             parameters.setdefault(id(owner), {})[name] = parameter
+            if parameter is not None and shard is not None:
+                _, of_shard = parts.setdefault(id(shard), (shard, []))
+                if not any(parameter is each for each in of_shard):
+                    of_shard.append(parameter)
+    if isinstance(memo, Copies):
+        for key, (shard, of_shard) in parts.items():
+            only = of_shard[0] if len(of_shard) == 1 else _whole(shard.shape, shard.dtype, shard.requires_grad)
+            memo[key] = only
+            memo.parts[id(only)] = shard.shape, of_shard
+            memo.update((id(each), each) for each in of_shard)
     return parameters
 
 
-def _sharded(module: Module) -> Iterator[tuple[Module, str, Parameter | None]]:
+def _sharded(module: Module) -> Iterator[tuple[Module, str, Parameter | None, Any]]:
+    # the module, the name of a parameter, the whole parameter and the shard that the process holds
     if _is_fully_sharded(module):
         _check_precision("FullyShardedDataParallel", getattr(module, "mixed_precision", None))
         yield from _in_flat_parameter(module)
@@ -761,7 +789,7 @@ def _sharded(module: Module) -> Iterator[tuple[Module, str, Parameter | None]]:
         _check_precision("DistributedDataParallel", getattr(module, "mixed_precision", None))
 
 
-def _in_flat_parameter(module: Module) -> Iterator[tuple[Module, str, Parameter | None]]:
+def _in_flat_parameter(module: Module) -> Iterator[tuple[Module, str, Parameter | None, Any]]:
     # ``FullyShardedDataParallel`` joins parameters to one flat parameter, in its order.
     flat: Any = getattr(module._handle, "flat_param", None)
     if flat is None:
@@ -769,17 +797,17 @@ def _in_flat_parameter(module: Module) -> Iterator[tuple[Module, str, Parameter 
     wrapped: Any = module._fsdp_wrapped_module
     for name, parameter in wrapped._parameters.items():
         if parameter is flat:
-            yield wrapped, name, None
+            yield wrapped, name, None, None
     originals = flat._params or [flat] * len(flat._param_infos)
     made: dict[tuple[int, str], Parameter] = {}
     for info, shape, original in zip(flat._param_infos, flat._shapes, originals, strict=True):
         parameter = made[id(info.module), info.param_name] = _whole(shape, flat.dtype, original.requires_grad)
-        yield info.module, info.param_name, parameter
+        yield info.module, info.param_name, parameter, original
     for info in flat._shared_param_infos:
-        yield info.module, info.param_name, made[id(info.prim_module), info.prim_param_name]
+        yield info.module, info.param_name, made[id(info.prim_module), info.prim_param_name], None
 
 
-def _in_groups(module: Any) -> Iterator[tuple[Module, str, Parameter | None]]:
+def _in_groups(module: Any) -> Iterator[tuple[Module, str, Parameter | None, Any]]:
     # ``fully_shard`` shards each parameter by itself.
     state = module._get_fsdp_state()
     groups = getattr(state, "_fsdp_param_groups", None)  # one group at most before PyTorch 2.13
@@ -794,9 +822,9 @@ def _in_groups(module: Any) -> Iterator[tuple[Module, str, Parameter | None]]:
             original = sharded.sharded_param
             parameter = _whole(sharded._orig_size, original.dtype, original.requires_grad)
             place = sharded._module_info
-            yield place.module, place.param_name, parameter
+            yield place.module, place.param_name, parameter, original
             for owner, name in zip(place.shared_modules, place.shared_param_names, strict=True):
-                yield owner, name, parameter
+                yield owner, name, parameter, None
 
 
 def _whole(shape: Any, dtype: torch.dtype, requires_grad: bool) -> Parameter:

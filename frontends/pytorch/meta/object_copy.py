@@ -20,14 +20,25 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..tensors import SPARSE_LAYOUTS, attributes_of
-from .replacements import sparse_on_meta
-from .values import FLOATS, INTEGERS, MAX_BYTES, META, PLAIN, Values, is_small_integer
+from .values import FLOATS, INTEGERS, MAX_BYTES, META, PLAIN, Values, is_small_integer, sparse_on_meta
 
 MAX_SHARED = 100
 """How many parts of one object are shared before all of it is."""
 
 _MOST_BYTES = 8192
 """The maximum size of a constant in floating point, such as the strides or anchors of a detector."""
+
+
+class Copies(dict[int, Any]):
+    """The copies that were made, by id of the original, as ``copy.deepcopy`` keeps them.
+
+    Attributes:
+        parts: by id of the copy of a shard, the shape of the shard and the whole parameters that it is a part of.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: dict[int, tuple[torch.Size, list[Parameter]]] = {}
 
 
 def deep_copy(value: Any, memo: dict[int, Any]) -> Any:
@@ -41,13 +52,16 @@ def deep_copy(value: Any, memo: dict[int, Any]) -> Any:
         value: any object.
         memo: the copies that were made, by id of the original; receives those of this object.
     """
-    shared = {id(part): part for part in attributes_of(value).values() if _is_singleton(part)}
+    shared = {id(part): part for part in attributes_of(value).values() if is_singleton(part)}
     memo.update(shared)
     try:
         for _ in range(MAX_SHARED):
             size = len(memo)
             try:
-                return copy.deepcopy(value, memo)
+                made = copy.deepcopy(value, memo)
+                if isinstance(memo, Copies) and memo.parts:
+                    _make_whole([*memo.values()][size:], memo.parts)
+                return made
             except Exception as error:  # __deepcopy__ and __reduce__ are code of anybody
                 part = _failed_part(error.__traceback__, value)
                 while len(memo) > size:  # half-filled copies
@@ -72,12 +86,31 @@ def _copy_wrapper(optimizer: Optimizer, memo: dict[int, Any]) -> None:
     vars(made).update(deep_copy(vars(optimizer), memo))
 
 
+def _make_whole(copies: Sequence[Any], parts: Mapping[int, tuple[torch.Size, list[Parameter]]]) -> None:
+    # Lists and optimizers refer to the shards of a process: let their copies refer to the whole parameters.
+    for copied in copies:
+        if type(copied) is list and any(id(item) in parts for item in copied):
+            copied[:] = [x for item in copied for x in (parts[id(item)][1] if id(item) in parts else (item,))]
+        elif isinstance(copied, Optimizer):
+            for shard in [each for each in copied.state if id(each) in parts]:
+                shape, parameters = parts[id(shard)]
+                state = copied.state.pop(shard)
+                for parameter in parameters:
+                    copied.state[parameter] = {
+                        name: torch.empty_like(parameter, dtype=x.dtype, requires_grad=False)
+                        if isinstance(x, Tensor) and (type(x) not in PLAIN or x.shape == shape)
+                        else x
+                        for name, x in state.items()
+                    }
+
+
 def _copy_attributes(tensor: Tensor, copied: Tensor, memo: dict[int, Any]) -> None:
     # What code of the user keeps on a parameter, such as the gradients of each sample.
     copied.__dict__.update({name: deep_copy(value, memo) for name, value in tensor.__dict__.items()})
 
 
-def _is_singleton(value: object) -> bool:
+def is_singleton(value: object) -> bool:
+    """Return whether the class of an object has one state for all its objects."""
     attributes = getattr(value, "__dict__", None)
     return bool(attributes) and any(attributes is each for each in vars(type(value)).values())
 

@@ -72,6 +72,9 @@ _COMMUNICATING = ("c10d::", "_c10d_functional::", "_dtensor::")
 
 _CONTINUOUS = frozenset(("aten::rand", "aten::rand_like", "aten::uniform", "aten::uniform_"))
 
+_BELOW = 2**-24
+"""How far the largest number in float32 is below the end of its range: ``int(torch.rand(()) * n)`` is an index."""
+
 _LOW_AND_HIGH = (("low", 0), ("high", None))
 
 BOUNDS: Mapping[str, Sequence[tuple[str, Any]]] = {
@@ -195,7 +198,7 @@ class PropagationRule:
         low, high = (given.get(name, default) for name, default in names)
         if not isinstance(low, (int, float)) or not isinstance(high, (int, float)):
             return None
-        return (low, high) if self._name in _CONTINUOUS else (low, high - 1)
+        return (low, high - (high - low) * _BELOW) if self._name in _CONTINUOUS else (low, high - 1)
 
     def may_change_values(self, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any) -> bool:
         """Return whether calls like this one may change known values, by types, shapes and dtypes alone."""

@@ -19,7 +19,7 @@ from torch.nn.functional import linear
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..tensors import with_tensors
-from .values import META, all_tensors, broadcasts, without_capture
+from .values import META, all_tensors, broadcasts, coo_on_meta, without_capture
 
 # LSTM: one operator of oneDNN per layer and direction, with a workspace for its backward pass
 
@@ -664,39 +664,25 @@ _LIKE_FIRST = frozenset(
 )
 """Operators whose result is like their first argument."""
 
+_BY_VALUE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
+"""Layouts that store single values."""
+
 SPARSE_RESULT = "a sparse result was taken to have the values of its sparse operands"
-
-
-def sparse_on_meta(tensor: Tensor) -> Tensor:
-    """Return a sparse tensor on the meta device, with the number of values of the original."""
-    if tensor.layout is torch.sparse_coo:
-        return _coo(tensor, tuple(tensor.shape), tensor._indices(), tensor._values(), tensor.is_coalesced())
-    is_by_row = tensor.layout in (torch.sparse_csr, torch.sparse_bsr)
-    indices = (
-        (tensor.crow_indices(), tensor.col_indices()) if is_by_row else (tensor.ccol_indices(), tensor.row_indices())
-    )
-    parts = [torch.empty_like(x, device=META) for x in (*indices, tensor.values())]
-    made = torch.sparse_compressed_tensor(*parts, tensor.shape, layout=tensor.layout, check_invariants=False)
-    return made.requires_grad_(tensor.requires_grad)
-
-
-def _coo(like: Tensor, shape: Sequence[int], indices: Tensor, values: Tensor, is_coalesced: bool) -> Tensor:
-    parts = torch.empty_like(indices, device=META), torch.empty_like(values, device=META)
-    made = torch.sparse_coo_tensor(*parts, shape, is_coalesced=is_coalesced, check_invariants=False)
-    return made.requires_grad_(like.requires_grad and like.is_leaf)
 
 
 def with_values_of(result: Any, operands: Sequence[Tensor]) -> Any:
     """Return a sparse meta tensor with as many values as its sparse operands; any other result as it is."""
-    if not isinstance(result, Tensor) or not result.is_meta or result.layout is not torch.sparse_coo or result._nnz():
+    if not isinstance(result, Tensor) or not result.is_meta or result.layout not in _BY_VALUE or result._nnz():
         return result
-    given = [x for x in operands if x.is_meta and x.layout is torch.sparse_coo and x._nnz()]
-    if not given or given[0]._indices().shape[0] != result.sparse_dim():
+    given = [x for x in operands if x.is_meta and x.layout is result.layout and x._nnz()]
+    if not given or given[0].sparse_dim() != result.sparse_dim():
         return result
     count = sum(x._nnz() for x in given)  # a sum has the values of both
+    if result.layout is not torch.sparse_coo:
+        return _compressed(result, given[0].values().new_empty(count, dtype=result.dtype), result.layout)
     indices = given[0]._indices().new_empty((result.sparse_dim(), count))
     values = given[0]._values().new_empty((count, *given[0]._values().shape[1:]), dtype=result.dtype)
-    return _coo(result, tuple(result.shape), indices, values, len(given) == 1 and given[0].is_coalesced())
+    return coo_on_meta(result, tuple(result.shape), indices, values, len(given) == 1 and given[0].is_coalesced())
 
 
 def _product(x: Tensor, y: Tensor, *_: Any) -> Tensor:
@@ -710,7 +696,33 @@ def _product_with_addend(addend: Tensor, x: Tensor, y: Tensor, *_: Any) -> Tenso
     return _product(x, y)
 
 
+def _coalesced(x: Tensor) -> Tensor:
+    return coo_on_meta(x, tuple(x.shape), x._indices(), x._values(), True)
+
+
+def _to_layout(layout: torch.layout) -> Callable[..., Tensor]:
+    def converted(x: Tensor, *_: Any) -> Tensor:
+        return _compressed(x, x._values() if x.layout is torch.sparse_coo else x.values(), layout)
+
+    return converted
+
+
+def _compressed(like: Tensor, values: Tensor, layout: torch.layout) -> Tensor:
+    n_groups = like.shape[0 if layout is torch.sparse_csr else 1]
+    starts, others = (torch.empty(n, dtype=torch.int64, device=META) for n in (n_groups + 1, len(values)))
+    parts = starts, others, torch.empty_like(values)
+    return torch.sparse_compressed_tensor(*parts, like.shape, layout=layout, check_invariants=False)
+
+
+def _dense(x: Tensor, dtype: torch.dtype | None = None, *_: Any) -> Tensor:
+    return torch.empty(x.shape, dtype=dtype or x.dtype, device=META)
+
+
 _RULES: Mapping[str, Callable[..., Tensor]] = {
+    "aten::_coalesce": _coalesced,
+    "aten::_to_dense": _dense,
+    "aten::_to_sparse_csr": _to_layout(torch.sparse_csr),
+    "aten::_to_sparse_csc": _to_layout(torch.sparse_csc),
     "aten::mm": _product,
     "aten::bmm": _product,
     "aten::mv": _product,

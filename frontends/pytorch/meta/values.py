@@ -19,6 +19,8 @@ from torch.nn import Parameter
 
 from costcore.frontend import MOST_VALUES
 
+from ..tensors import SPARSE_LAYOUTS
+
 MAX_BYTES = 8 * MOST_VALUES
 """Maximum bytes of a storage with known contents."""
 
@@ -475,10 +477,32 @@ def without_data(value: Any, keeps_integers: bool = False) -> Any:
     if isinstance(value, Tensor):
         if value.is_meta or (keeps_integers and not value.is_floating_point()):
             return value
+        if value.layout in SPARSE_LAYOUTS:
+            return sparse_on_meta(value)
         return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
     if isinstance(value, dict):
         return {name: without_data(item, keeps_integers) for name, item in value.items()}
     return type(value)([without_data(x, keeps_integers) for x in value]) if type(value) in (list, tuple) else value
+
+
+def sparse_on_meta(tensor: Tensor) -> Tensor:
+    """Return a sparse tensor on the meta device, with the number of values of the original."""
+    if tensor.layout is torch.sparse_coo:
+        return coo_on_meta(tensor, tuple(tensor.shape), tensor._indices(), tensor._values(), tensor.is_coalesced())
+    is_by_row = tensor.layout in (torch.sparse_csr, torch.sparse_bsr)
+    indices = (
+        (tensor.crow_indices(), tensor.col_indices()) if is_by_row else (tensor.ccol_indices(), tensor.row_indices())
+    )
+    parts = [torch.empty_like(x, device=META) for x in (*indices, tensor.values())]
+    made = torch.sparse_compressed_tensor(*parts, tensor.shape, layout=tensor.layout, check_invariants=False)
+    return made.requires_grad_(tensor.requires_grad)
+
+
+def coo_on_meta(like: Tensor, shape: Sequence[int], indices: Tensor, values: Tensor, is_coalesced: bool) -> Tensor:
+    """Return a sparse tensor of coordinates on the meta device; ``like`` requires a gradient or not."""
+    parts = torch.empty_like(indices, device=META), torch.empty_like(values, device=META)
+    made = torch.sparse_coo_tensor(*parts, shape, is_coalesced=is_coalesced, check_invariants=False)
+    return made.requires_grad_(like.requires_grad and like.is_leaf)
 
 
 def is_plain_meta(value: object) -> bool:

@@ -7,6 +7,7 @@ composites are one call, replay without a kernel, decomposition, bookkeeping, pr
 from __future__ import annotations
 
 import gc
+import random
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum, auto
@@ -804,7 +805,14 @@ def run_kernel(run: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
     frame holds, instead of taking it over.
     """
     before = len(sys.modules)
-    result = run(*args, **kwargs)
+    if getattr(run, "namespace", None) == "c10d":
+        state = random.getstate()  # on the meta device, PyTorch draws the number of a collective
+        try:
+            result = run(*args, **kwargs)
+        finally:
+            random.setstate(state)
+    else:
+        result = run(*args, **kwargs)
     if len(sys.modules) != before:
         # While the collector is disabled, all new objects stay in the younger generations.
         gc.collect(2 if gc.isenabled() else 1)

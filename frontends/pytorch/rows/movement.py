@@ -86,6 +86,7 @@ VIEWS = (
     *rows_by_name(_REARRANGED, X, {"rearranged": constant(True)}, op="view"),
     Row("aten::permute", "view", X, _PERMUTED),
     Row("aten::_sparse_coo_tensor_with_dims_and_tensors", "view", {"x": "values"}),  # refers to both of its tensors
+    Row("aten::sparse_compressed_tensor", "view", {"x": "values"}),
     *rows_by_name("transpose t swapaxes", X, _SWAPPED, op="view"),
     Row("aten::movedim", "view", X, {"axes": _moved}),
     *rows_by_name("slice narrow", X, _SLICE, op="view"),
@@ -114,6 +115,7 @@ COPIES = (
     Row("aten::_to_copy", _copy_or_cast, X, ops=("copy", "cast")),
     Row("aten::copy", _copy_or_cast_from, {"x": "src"}, ops=("copy", "cast")),
     *rows_by_name(_COPIES, X, op="copy"),
+    Row("aten::_convert_indices_from_coo_to_csr", "cast", X),
     *rows_by_name("narrow_copy slice_copy", X, _SLICE, op="slice"),
     Row("aten::permute_copy", "transpose", X, _PERMUTED),
     *rows_by_name("transpose_copy t_copy", X, _SWAPPED, op="transpose"),

@@ -142,6 +142,7 @@ def record_program(
     walker = Walker(recording, HANDLERS, trips)
     constants = [constant_of(array) for array in closed.consts]
     outputs = walker.walk(closed.jaxpr, constants, values, Place())
+    recording.find_optimizer()
     given = values[: len(values) - capture.n_gradients]
     recorder.inputs += [recording.identity(value) for value in given if value.role == "data"]
     recorder.buffers += [recording.identity(value) for value in values if value.role == "state"]

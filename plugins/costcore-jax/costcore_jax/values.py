@@ -230,13 +230,18 @@ class Names(NamedTuple):
     def phase(self, reads_gradient: bool) -> str:
         """Return the phase of an equation.
 
-        An equation that reads gradients, but is in no transformation, belongs to the optimizer.
+        An equation that reads gradients, but is outside of any derivative, belongs to the optimizer.
         """
         if RECOMPUTED in self.scopes:
             return "recompute"
         if "transpose" in self.transformations:
             return "backward"
-        return "optimizer" if reads_gradient and not self.transformations else "forward"
+        return "optimizer" if reads_gradient and not self.is_derivative else "forward"
+
+    @property
+    def is_derivative(self) -> bool:
+        """Whether the equation is inside of a derivative; ``vmap`` is none."""
+        return not self.transformations <= {"vmap"}
 
 
 # Programs

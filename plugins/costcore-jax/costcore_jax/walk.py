@@ -54,6 +54,9 @@ MOVES = frozenset(("convert_element_type", "transpose", "slice", "concatenate", 
 """Primitives that move or cast elements: of weights, the results are weights again."""
 
 
+PRODUCTS = frozenset(("dot_general", "conv_general_dilated", "ragged_dot", "ragged_dot_general", "custom_linear_solve"))
+"""Primitives that multiply matrices."""
+
 BLOCKS_ARE_READ_ONCE = (
     "the bytes of Pallas kernels are a lower bound: operands are read and results written once, but a block that the "
     "grid visits again may be loaded again"
@@ -86,6 +89,7 @@ class Recorded(NamedTuple):
         params: its parameters.
         inputs, outputs: its values.
         call: its call.
+        is_derivative: whether it is inside of a derivative.
     """
 
     primitive: str
@@ -93,6 +97,7 @@ class Recorded(NamedTuple):
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     call: Call
+    is_derivative: bool = False
 
 
 class Recording:
@@ -157,7 +162,34 @@ class Recording:
             else "",
         )
         self.recorder.record(call, cost)
-        self.history.append(Recorded(name, equation.params, tuple(inputs), tuple(outputs), call))
+        self.history.append(Recorded(name, equation.params, tuple(inputs), tuple(outputs), call, names.is_derivative))
+
+    def find_optimizer(self) -> None:
+        """Move equations that only the optimizer reads into its phase: decays of its state and of the weights.
+
+        A product, and what is computed from one, stays: it may be a model whose output is combined with a gradient.
+        """
+        readers: dict[int, list[int]] = {}
+        of_products: set[int] = set()
+        for i, each in enumerate(self.history):
+            read = {value.identity for value in each.inputs}
+            made = {value.identity for value in each.outputs} - read
+            for identity in read:
+                readers.setdefault(identity, []).append(i)
+            if each.primitive in PRODUCTS or not of_products.isdisjoint(read):
+                of_products |= made
+        phases = [each.call.phase for each in self.history]
+        moved: dict[int, Call] = {}
+        for i in reversed(range(len(self.history)) if "optimizer" in phases else ()):
+            each = self.history[i]
+            made = {value.identity for value in each.outputs} - {value.identity for value in each.inputs}
+            reading = {phases[j] for identity in made for j in readers.get(identity, ())}
+            is_read_by_it = phases[i] == "forward" and not each.is_derivative and reading == {"optimizer"}
+            if is_read_by_it and of_products.isdisjoint(made):
+                phases[i] = "optimizer"
+                moved[id(each.call)] = each.call._replace(phase="optimizer")
+        self.history = [each._replace(call=moved.get(id(each.call), each.call)) for each in self.history]
+        self.recorder.calls[:] = [moved.get(id(call), call) for call in self.recorder.calls]
 
     def is_known(self, name: str) -> bool:
         """Return whether a primitive is mapped or has a calculator of the user."""

@@ -133,6 +133,30 @@ def test_gradients_are_backward_and_what_reads_them_is_the_optimizer():
     assert report.total_report["n_params"] == 20
 
 
+def test_decays_belong_to_the_optimizer():
+    """Of 20 weights: the weight decay, momentum and its decay, an orthogonal update (mapped) and the step."""
+
+    def step(w, momentum, x):
+        gradient = jax.grad(loss)(w, x)
+        momentum = 0.9 * momentum + gradient
+        update = jax.vmap(lambda row: row * 2)(momentum)
+        return w - 0.1 * (update + 0.01 * w), momentum, (w * w).sum()
+
+    phases = estimate(step, [(4, 5), (4, 5), (3, 4)], params=0).by("phase")
+    assert phases["optimizer"]["flops"] == 7 * 20
+    (alone,) = estimate(lambda w: (w * w).sum(), [(4, 5)]).by("phase").values()
+    plain = estimate(lambda w, x: jax.grad(loss)(w, x), [(4, 5), (3, 4)], params=0).by("phase")
+    assert phases["forward"]["flops"] == plain["forward"]["flops"] + alone["flops"]
+
+
+def test_a_model_that_a_gradient_guides_is_no_optimizer():
+    def guided(w, x):
+        return (x @ w).sum(-1) + jax.grad(lambda x: jnp.sum(x**3))(x).sum(-1)
+
+    (product,) = (call for call in estimate(guided, [(4, 5), (3, 4)]).trace.calls if call.type == "dot_general")
+    assert product.phase == "forward"
+
+
 def test_backward_adds_the_gradients_of_parameters_only():
     report = estimate(loss, [(4, 5), (3, 4)], params=0, backward=True)
     assert macs(report) == 2 * 3 * 4 * 5

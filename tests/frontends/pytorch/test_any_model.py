@@ -263,11 +263,12 @@ SPARSE = {
     "coo": (sparse, torch.sparse.mm),
     "matmul": (lambda: sparse().coalesce(), torch.matmul),
     "csr": (lambda: sparse().to_dense().to_sparse_csr(), torch.matmul),
+    "csc": (lambda: sparse().to_dense().to_sparse_csc(), torch.matmul),
     "transposed": (lambda: sparse().t(), lambda a, x: torch.sparse.mm(a.t(), x)),
 }
 
 
-@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
+@pytest.mark.filterwarnings("ignore:Sparse CS[RC] tensor support")
 @pytest.mark.parametrize("name", SPARSE)
 def test_sparse_inputs_keep_their_number_of_values(name):
     make, product = SPARSE[name]
@@ -278,6 +279,54 @@ def test_sparse_inputs_keep_their_number_of_values(name):
     report = estimate(model, (matrix, x))
     assert totals(report) == totals(hook)
     assert report.total_report["macs"] == 6 * 7  # six values, each multiplied by a row of seven
+    assert totals(estimate(lambda x: product(matrix, x), (5, 7))) == totals(report)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CS[RC] tensor support")
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_csc])
+def test_a_step_through_a_sparse_constant_equals_a_run(layout):
+    matrix, weight = sparse().to_dense().to_sparse(layout=layout), nn.Parameter(torch.zeros(5, 7))
+
+    def step():
+        (matrix @ weight).sum().backward()
+
+    report = estimate(step)
+    with ComputationalCostHook() as hook:
+        step()
+    assert report.by("phase") == hook.report.by("phase")
+    assert report.total_report["macs"] == 2 * 6 * 7
+
+
+def compressed(x):
+    starts, columns = torch.tensor([0, 1, 2, 3], device=x.device), torch.tensor([1, 2, 0], device=x.device)
+    return torch.sparse_csr_tensor(starts, columns, x[:, 0], (3, 3))
+
+
+def coordinates(x):
+    places = torch.tensor([[0, 1, 2], [1, 2, 0]], device=x.device)
+    return torch.sparse_coo_tensor(places, x[:, 0], (3, 3))
+
+
+MADE_INSIDE = {
+    "CSR": lambda x: compressed(x) @ x,
+    "CSR of a constant": lambda x: (compressed(x) @ torch.eye(3).to_sparse_csr()).to_dense(),
+    "COO": lambda x: coordinates(x).coalesce() @ x,
+    "COO as CSR": lambda x: coordinates(x).to_sparse_csr() @ x,
+    "product": lambda x: torch.sparse.mm(coordinates(x), coordinates(x)).to_dense(),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse (CS[RC]|invariant)", "ignore::costcore.CostWarning")
+@pytest.mark.parametrize("name", MADE_INSIDE)
+def test_sparse_tensors_that_the_model_makes_keep_their_number_of_values(name):
+    """The values of a product of two sparse matrices are those of both at most: bytes are a bound."""
+    function, x = MADE_INSIDE[name], torch.rand(3, 4)
+    report = estimate(function, (3, 4))
+    with ComputationalCostHook() as hook:
+        function(x)
+    assert report.total_report["macs"] == hook.total_report["macs"] > 0
+    assert report.total_report["flops"] == hook.total_report["flops"]
+    assert report.total_report["mwrite"] >= hook.total_report["mwrite"]
 
 
 class Called(nn.Module):
@@ -606,6 +655,64 @@ def step_that_asks():
     return step, (2, 8)
 
 
+def step_of_a_schedule():
+    model = Line()
+
+    def step(x):
+        if not torch.is_grad_enabled():  # as those of torch.distributed.pipelining
+            raise RuntimeError("step() requires gradients to be enabled for its backward pass")
+        model(x).square().mean().backward()
+
+    return step, (2, 8)
+
+
+def step_with_a_check():
+    model = Line()
+
+    def step(x):
+        if x.isnan().any():
+            x = x.reshape(3, -1)  # which fails
+        model(x).square().mean().backward()
+
+    return step, (2, 8)
+
+
+class Accelerates:
+    """Holds the model and a state of its class, and is its own copy, as the ``Accelerator`` of accelerate."""
+
+    class State:
+        shared: ClassVar[dict[str, object]] = {}
+
+        def __init__(self):
+            self.__dict__ = self.shared
+
+    def __init__(self, model):
+        self.model, self.steps, self.state = model, 0, self.State()
+        self.state.synchronizes = False
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def count(self):
+        self.steps += 1
+        self.state.synchronizes = self.steps % 2 == 0
+
+
+def step_with_its_own_copy():
+    model = Line()
+    optimizer, holder = adamw(model), Accelerates(model)
+
+    def step(x):
+        holder.count()
+        model(x).square().mean().backward()
+        if holder.state.synchronizes:
+            optimizer.step()
+
+    estimate(step, (2, 8))
+    assert (holder.steps, holder.state.synchronizes) == (0, False)
+    return step, (2, 8)
+
+
 def step_of_lbfgs():
     model = Line()
     optimizer = torch.optim.LBFGS(model.parameters(), max_iter=1)
@@ -644,6 +751,9 @@ STEPS = {  # forward and gradients, of 2 x 8 x 4 each; the input of a training s
     "scaler": (step_with_a_scaler, 2 * 64),
     "object": (step_of_an_object, 2 * 64),
     "asks": (step_that_asks, 2 * 64),
+    "needs gradients": (step_of_a_schedule, 2 * 64),
+    "check": (step_with_a_check, 2 * 64),
+    "its own copy": (step_with_its_own_copy, 2 * 64),
     "lbfgs": (step_of_lbfgs, None),
     "speech": (step_of_speech, 2 * 5 * 64),
     "forces": (forces, 2 * 64),
@@ -1311,6 +1421,35 @@ def test_lazy_modules_get_their_shapes_in_the_copy():
     assert report.total_report["n_params_model"] == (4 * 3 * 9 + 4) + 2 * 4 + (4 * 36 * 2 + 2)
 
 
+class OwnLazyLinear(nn.Module):
+    """A layer without ``LazyModuleMixin``, as that of PyTorch Geometric."""
+
+    def __init__(self, n_out):
+        super().__init__()
+        self.n_out, self.weight = n_out, nn.UninitializedParameter()
+        self.hook = self.register_forward_pre_hook(self.initialize)
+
+    @torch.no_grad()
+    def initialize(self, module, inputs):
+        if nn.parameter.is_lazy(self.weight):
+            self.weight.materialize((self.n_out, inputs[0].shape[-1]))
+            self.weight.fill_(1.0)
+        self.hook.remove()
+        del self.hook
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.weight)
+
+
+def test_lazy_modules_of_libraries_get_their_shapes_in_the_copy():
+    model = nn.Sequential(OwnLazyLinear(4), nn.ReLU(), OwnLazyLinear(2))
+    report = estimate(model, (2, 8), backward=True)
+    assert nn.parameter.is_lazy(model[0].weight)
+    model(torch.zeros(2, 8))
+    assert totals(report) == totals(estimate(model, (2, 8), backward=True))
+    assert report.total_report["n_params_model"] == 8 * 4 + 4 * 2
+
+
 def test_code_that_needs_an_array_gets_the_array():
     numpy = pytest.importorskip("numpy")
     layer, image, threshold = nn.Linear(4, 2), numpy.ones((3, 4), numpy.float32), numpy.zeros(4)
@@ -1424,7 +1563,7 @@ def test_a_random_number_may_have_to_lie_in_a_range():
         lambda x: torch.randint(5, (1,), device=x.device),
         lambda x: torch.randint_like(torch.zeros(()), 3, 5),
         lambda x: torch.empty(2, dtype=torch.int64).random_(5)[1],
-        lambda x: x.new_empty(1).uniform_(2, 4),
+        lambda x: x.new_empty(1).uniform_(2, 5),
     ],
 )
 def test_random_numbers_are_taken_from_their_range(draw):

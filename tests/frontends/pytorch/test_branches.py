@@ -123,6 +123,11 @@ def asserts(x):
     assert (x > 0).all(), "negative"
 
 
+def asserts_as_in_torchscript(x):
+    if (x < 0).any():
+        torch._assert(False, "negative")
+
+
 def raises_if_counts_differ(x):
     if (x > 0).sum() != x.numel():
         message = "negative"
@@ -140,6 +145,7 @@ CHECKS = (
     raises_in_one_of_two_lines,
     raises_otherwise,
     asserts,
+    asserts_as_in_torchscript,
     raises_if_counts_differ,
     raises_if_equal,
 )

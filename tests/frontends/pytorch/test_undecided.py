@@ -241,6 +241,15 @@ def test_random_numbers_are_assumed(name):
         estimate(model, (4, 16), strict=True)
 
 
+@pytest.mark.parametrize("draw", [lambda n: torch.rand(1).item() * n, lambda n: torch.empty(1).uniform_(0.0, n).item()])
+def test_a_random_index_is_below_its_end(draw):
+    """torchvision chooses the size of an image so."""
+    layers = torch.nn.ModuleList([torch.nn.Linear(16, 16), torch.nn.Linear(16, 16), Base()])
+    report = estimate(lambda x: layers[int(draw(3))].one(x), (4, 16))
+    assert report.total_report["macs"] == PRODUCT
+    assert "the model fails" not in str(report.assumptions)
+
+
 @pytest.mark.parametrize(("name", "draw"), [("Python", random.random), ("numpy", numpy.random.rand)])
 def test_random_numbers_of_others_are_assumed(name, draw):
     report = estimate(LayerDrop(lambda x: draw()), (4, 16))

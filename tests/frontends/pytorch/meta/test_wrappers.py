@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from costcore import CostError, estimate
-from tests.frontends.pytorch.differences import MixedPrecisionPolicy, fully_shard
+from tests.frontends.pytorch.differences import NEEDS_MESH, MixedPrecisionPolicy, distributed_tensors, fully_shard
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:FSDP is switching to use `NO_SHARD`"),
@@ -96,6 +96,50 @@ def test_the_wrapper_is_left_as_it_was(processes):
     assert model._handle is not None
 
 
+def steps(model):
+    optimizer = torch.optim.AdamW(model.parameters())
+    parameters = [*model.parameters()]
+
+    def step(x):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+
+    def update(model, optimizer, x):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+
+    return step, (update, [model, optimizer, torch.zeros(5, 8)])
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_an_optimizer_of_shards_updates_whole_parameters(processes, name):
+    """It refers to the shards of this process. A forward pass leaves the parameters of the root of FSDP2 whole."""
+    plain, (update, plain_inputs) = steps(network())
+    model = WRAPPED[name]()
+    step, (_, inputs) = steps(model)
+    expected = estimate(plain, (5, 8)).total_report
+    assert estimate(step, (5, 8)).total_report == expected
+    model(torch.zeros(5, 8))
+    assert estimate(step, (5, 8)).total_report == expected
+    assert estimate(update, inputs).total_report == estimate(update, plain_inputs).total_report
+
+
+@pytest.mark.parametrize("name", ["FullyShardedDataParallel", "fully_shard"])
+def test_an_optimizer_of_shards_may_have_a_state(processes, name):
+    def stepped(model):
+        update, (model, optimizer, x) = steps(model)[1]
+        update(model, optimizer, x)
+        state = dict(optimizer.state)
+        total = estimate(update, [model, optimizer, x]).total_report
+        assert [*map(id, optimizer.state)] == [*map(id, state)]
+        return total
+
+    assert stepped(WRAPPED[name]()) == stepped(network())
+
+
 def test_tied_parameters_stay_tied_in_shards(processes):
     def tied():
         net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
@@ -106,6 +150,33 @@ def test_tied_parameters_stay_tied_in_shards(processes):
     assert expected["n_params"] == 8 * 8 + 8 + 8
     for model in (FullyShardedDataParallel(tied(), device_id=CPU), fully_shard(tied())):
         assert estimate(model, (5, 8)).total_report == expected
+
+
+@NEEDS_MESH
+def test_distributed_tensors_are_counted_as_in_a_run(processes):
+    """One process multiplies its rows of the input. In the split layer, it has its rows of the weight."""
+    mesh = dist.init_device_mesh("cpu", (processes,))
+    rows, whole = [distributed_tensors.Shard(0)], [distributed_tensors.Replicate()]
+    distribute = distributed_tensors.distribute_tensor
+    weight, x = distribute(torch.zeros(8, 16), mesh, whole), distribute(torch.zeros(8, 8), mesh, rows)
+    split = nn.Linear(8, 16, bias=False)
+    split.weight = nn.Parameter(distribute(torch.zeros(16, 8), mesh, rows))
+    for function, given, noted in (
+        (lambda x: x @ weight, x, False),
+        (lambda batch: batch["x"] @ weight, {"batch": {"x": x}}, False),
+        (split, distribute(torch.zeros(8, 8), mesh, whole), processes > 1),
+    ):
+        report = estimate(function, given)
+        assert report.total_report["macs"] == 8 * 8 * 16 // processes
+        assert [note.partition(":")[0] for note in report.notes] == ["DTensor"] * noted
+
+
+def test_a_collective_draws_no_random_numbers(processes):
+    def gathered(x):
+        dist.all_reduce(x)
+        return x
+
+    assert estimate(gathered, (5, 8)).status == "complete"
 
 
 def test_data_parallel_of_devices_that_are_not_there_runs():
