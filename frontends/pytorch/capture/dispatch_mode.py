@@ -38,7 +38,7 @@ from costcore.trace.run import Recorder, Regrouping
 from ..meta import replacements
 from ..meta.branches import CONDITION_IS_TRUE, NUMBERS_ARE_ONE, Branches
 from ..meta.propagate_values import DRAWN, SELECTED, TOO_LARGE, Change, assumptions_of, choose, propagate
-from ..meta.replacements import SPARSE_RESULT, result_without_kernel, sparse_on_meta, where_by_bytes, with_values_of
+from ..meta.replacements import SPARSE_RESULT, result_without_kernel, where_by_bytes, with_values_of
 from ..meta.values import (
     META,
     PLAIN,
@@ -47,6 +47,7 @@ from ..meta.values import (
     has_complex,
     is_mixed,
     is_plain_meta,
+    sparse_on_meta,
     tensors_in,
     tensors_of,
     without_data,
