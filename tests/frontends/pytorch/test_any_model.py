@@ -307,7 +307,7 @@ def coordinates(x):
     return torch.sparse_coo_tensor(places, x[:, 0], (3, 3))
 
 
-MADE_INSIDE = {
+MADE_OF_PARTS = {
     "CSR": lambda x: compressed(x) @ x,
     "CSR of a constant": lambda x: (compressed(x) @ torch.eye(3).to_sparse_csr()).to_dense(),
     "COO": lambda x: coordinates(x).coalesce() @ x,
@@ -317,10 +317,10 @@ MADE_INSIDE = {
 
 
 @pytest.mark.filterwarnings("ignore:Sparse (CS[RC]|invariant)", "ignore::costcore.CostWarning")
-@pytest.mark.parametrize("name", MADE_INSIDE)
+@pytest.mark.parametrize("name", MADE_OF_PARTS)
 def test_sparse_tensors_that_the_model_makes_keep_their_number_of_values(name):
     """The values of a product of two sparse matrices are those of both at most: bytes are a bound."""
-    function, x = MADE_INSIDE[name], torch.rand(3, 4)
+    function, x = MADE_OF_PARTS[name], torch.rand(3, 4)
     report = estimate(function, (3, 4))
     with ComputationalCostHook() as hook:
         function(x)
