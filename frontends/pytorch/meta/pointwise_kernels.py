@@ -53,6 +53,17 @@ def keeps_strides(x: Tensor) -> bool:
     return is_dense(x) or (has_one_order(x) and _in_order_of(x, x.dtype).stride() == x.stride())
 
 
+def _is_dense(x: Tensor) -> bool:
+    # without gaps and overlaps, whatever the strides of axes of length 1
+    steps = sorted((step, size) for step, size in zip(x.stride(), x.shape, strict=True) if size > 1)
+    expected = 1
+    for step, size in steps:
+        if step != expected:
+            return False
+        expected *= size
+    return 0 not in x.shape
+
+
 def is_writable(x: Tensor) -> bool:
     """Return whether no two elements of ``x`` share memory, by its strides."""
     return 0 not in x.shape and 0 not in x.stride()
@@ -93,8 +104,25 @@ def _is_in_order(x: Tensor) -> bool:
     return x.is_contiguous() and has_order and not {0, 1} & {*x.shape[1:]}
 
 
+def _plain(dtype: torch.dtype, *tensors: Tensor) -> Tensor | None:
+    """Return the empty result of an element-wise operator on tensors of one shape, if they all have one plain layout.
+
+    PyTorch ignores their strides along axes of length 1. Its Python kernels for the meta device do not.
+    """
+    shape = tensors[0].shape
+    if 0 in shape:
+        return None
+    if all(x.is_contiguous() for x in tensors):
+        return empty(shape, dtype)
+    if len(shape) == 4 and all(x.is_contiguous(memory_format=_CHANNELS_LAST) for x in tensors):
+        return torch.empty(shape, dtype=dtype, device=META, memory_format=_CHANNELS_LAST)
+    return None
+
+
 def joined(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor | None:
     """Return the empty result of an element-wise operator on two tensors; None if its layout is not plain."""
+    if x.shape == y.shape and (plain := _plain(dtype, x, y)) is not None:
+        return plain
     if x.shape == y.shape and x.stride() == y.stride():
         return empty_like(x, dtype) if is_dense(x) else _in_order_of(x, dtype) if has_one_order(x) else None
     if min(x.shape, default=0) > 1 and has_one_order(x) and broadcasts(y.shape, x.shape):
@@ -127,13 +155,15 @@ def unary(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
     """Return the empty result of an element-wise function."""
     if x.dtype not in FLOATS:
         return None
-    return _elementwise(x, x.dtype)
+    plain = _plain(x.dtype, x)
+    return _with_number(x, x.dtype) if plain is None else plain
 
 
-def _elementwise(x: Tensor, dtype: torch.dtype) -> Tensor | None:
-    if _is_in_order(x):
-        return empty(x.shape, dtype)
-    return empty_like(x, dtype) if keeps_strides(x) else _in_order_of(x, dtype) if has_one_order(x) else None
+def _with_number(x: Tensor, dtype: torch.dtype) -> Tensor | None:
+    # A number is a tensor without axes, with which PyTorch orders the axes by their strides.
+    if 0 in x.shape or 0 in x.stride():
+        return None
+    return empty(x.shape, dtype) if is_contiguous(x) else _in_order_of(x, dtype) if _is_dense(x) else None
 
 
 def whole_unary(x: Tensor) -> Tensor | None:
@@ -154,7 +184,7 @@ def like(x: Tensor, *_: Any, **options: Any) -> Tensor | None:
     is_here = options.get("device") is None or torch.device(options["device"]).type == "meta"
     if not (is_same and is_kept and is_here) or 0 in x.shape:
         return None
-    return empty(x.shape, x.dtype) if _is_in_order(x) else empty_like(x) if keeps_strides(x) else None
+    return empty_like(x) if _is_dense(x) else None
 
 
 def drawn_like(x: Tensor, **options: Any) -> Tensor | None:
@@ -170,7 +200,13 @@ def arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | No
         if y.dtype == x.dtype:
             return joined(x, y, x.dtype)
         return joined(x, y, torch.promote_types(x.dtype, y.dtype)) if _is_float(y) and x.dim() and y.dim() else None
-    return unary(x) if type(y) in (int, float) else None
+    return _with_number(x, x.dtype) if type(y) in (int, float) else None
+
+
+def prelu(x: Tensor, weight: Tensor) -> Tensor | None:
+    """Return an empty tensor like ``x``, for a weight of the same dtype that broadcasts to it."""
+    fits = x.dtype in FLOATS and weight.dtype == x.dtype and broadcasts(weight.shape, x.shape)
+    return empty_like(x) if fits and _is_dense(x) else None
 
 
 def whole_arithmetic(x: Tensor, y: Tensor | float, alpha: float = 1) -> Tensor | None:
@@ -183,6 +219,12 @@ def whole_arithmetic(x: Tensor, y: Tensor | float, alpha: float = 1) -> Tensor |
         are_whole = y.dtype in INDICES and bool(x.dim() and y.dim())  # a 0-d tensor does not affect the dtype
         return joined(x, y, torch.promote_types(x.dtype, y.dtype)) if are_whole else None
     return empty_like(x) if type(y) is int and is_dense(x) else None
+
+
+def difference(x: Tensor, y: Tensor | float, alpha: float = 1) -> Tensor | None:
+    """Return the result of :func:`whole_arithmetic`; masks cannot be subtracted."""
+    is_mask = any(isinstance(each, Tensor) and each.dtype is torch.bool for each in (x, y))
+    return None if is_mask else whole_arithmetic(x, y, alpha)
 
 
 def arithmetic_in_place(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
@@ -228,7 +270,7 @@ def comparison(x: Tensor, y: Tensor | float) -> Tensor | None:
     if isinstance(y, Tensor):
         return joined(x, y, torch.bool) if isinstance(x, Tensor) and y.dtype == x.dtype else None
     is_plain = type(y) in (int, float) if _is_float(x) else type(y) is int and x.dtype in INDICES
-    return _elementwise(x, torch.bool) if is_plain else None
+    return _with_number(x, torch.bool) if is_plain else None
 
 
 def masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor | None:
@@ -273,7 +315,7 @@ POINTWISE: Mapping[str, Callable[..., Any]] = {
     **{f"aten::{name}_": unary_in_place for name in _UNARY.split()},
     **{f"aten::{name}": whole_unary for name in ("neg", "abs")},
     "aten::softplus": unary,
-    "aten::_prelu_kernel": arithmetic,
+    "aten::_prelu_kernel": prelu,
     "aten::maximum": whole_arithmetic,
     "aten::minimum": whole_arithmetic,
     **{f"aten::{name}": test for name in ("isnan", "isinf", "logical_not")},
@@ -281,6 +323,7 @@ POINTWISE: Mapping[str, Callable[..., Any]] = {
     **{f"aten::{name}_like": like for name in ("empty", "zeros", "ones", "full")},
     **{f"aten::{name}_like": drawn_like for name in ("rand", "randn")},
     **{f"aten::{name}.Tensor": whole_arithmetic for name in _WHOLE},
+    "aten::sub.Tensor": difference,
     **{f"aten::{name}_.Tensor": whole_arithmetic_in_place for name in _WHOLE},
     **{f"aten::{name}.Scalar": whole_arithmetic for name in _WHOLE},
     **{f"aten::{name}_.Scalar": whole_arithmetic_in_place for name in _WHOLE},
