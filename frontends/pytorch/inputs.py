@@ -41,7 +41,7 @@ from .meta.branches import Branch, Branches
 from .meta.model_copy import meta_copy
 from .meta.object_copy import deep_copy
 from .meta.replacements import sparse_on_meta
-from .meta.values import META, Values, is_small_integer
+from .meta.values import META, Values, is_small, is_small_integer
 from .recording.recording import Recording
 from .tensors import SPARSE_LAYOUTS
 
@@ -221,7 +221,12 @@ class _Reader:
         """
         if isinstance(value, Value):
             is_array = not isinstance(value.value, Tensor) and _is_array_of_numbers(value.value)
-            return deepcopy(value.value) if is_array else self.read(value.value, name, Kind.NUMBERS)
+            if is_array:
+                return deepcopy(value.value)
+            read = self.read(value.value, name, Kind.NUMBERS)
+            if type(value.value) is Tensor and _is_dense(value.value) and is_small(value.value):
+                self._values.give(read, value.value.detach())  # of floats too
+            return read
         if isinstance(value, Tensor):
             return self._like(value, name)
         if isinstance(value, Operand):
@@ -320,6 +325,10 @@ def _like(tensor: Tensor, values: Values) -> Tensor:
     if is_small_integer(tensor):
         values.give(made, tensor)
     return made.requires_grad_(tensor.requires_grad)
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    return tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_meta
 
 
 def _is_shape(value: Any) -> bool:

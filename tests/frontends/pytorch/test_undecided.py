@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from costcore import CostWarning, estimate
+from costcore import CostWarning, Value, estimate
 from costcore.errors import AssumedReportError
 
 PRODUCT = 4 * 16 * 16
@@ -297,3 +297,14 @@ def test_places_of_nonzero_elements_are_those_of_all():
     assert report.total_report["macs"] == 5 * 2 * 3 * 4 * (3 + 4)
     assert [call.type for call in report.calls].count("gru") == 5
     assert {each.what for each in report.assumptions} == {"all elements of a tensor without data were taken as nonzero"}
+
+
+def test_a_tensor_of_floats_given_as_a_value_keeps_its_values():
+    def edges(x, adjacency):
+        source, target = adjacency.nonzero().t()
+        return x[source] * x[target]
+
+    x, adjacency = torch.rand(6, 4), torch.eye(6)
+    report = estimate(edges, (x, Value(adjacency)))
+    assert (report.status, report.total_report["flops"]) == ("complete", 36 + 6 * 4)
+    assert estimate(edges, (x, adjacency)).total_report["flops"] == 36 + 36 * 4
