@@ -625,11 +625,13 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
     is_factory = inspect.isclass(factory) or inspect.isroutine(factory) or isinstance(factory, partial)
     is_called = bool(arguments) or (is_factory and not _is_model_itself(factory))
     if is_called and not arguments and (required := _required(factory)):
+        call = f"{target}({', '.join(f'{name}=…' for name in required)})"
         raise CostError(
             f"{target} needs arguments ({', '.join(required)}). "
-            f"Pass them, '{target}({required[0]}=…)', or write a function without arguments that returns the model."
+            f"Pass them, '{call}', or write a function without arguments that returns the model."
         )
-    model = _made(target, partial(factory, **(arguments or {}))) if is_called else factory
+    places, names = _places_and_names(arguments or {})
+    model = _made(target, partial(factory, *places, **names)) if is_called else factory
     if model is None:
         verb = "returned" if is_called else "is"
         raise CostError(
@@ -810,10 +812,14 @@ MOST_CHARACTERS = 10_000
 """The maximum length of the arguments of a target."""
 
 
-def split_target(text: str) -> tuple[str, dict[str, list[Any]] | None]:
+def split_target(text: str, by_place: bool = False) -> tuple[str, dict[str, list[Any]] | None]:
     """Return the target of ``nets.py:make(width=[0.5, 1.0], depth=2)`` and the values of its arguments.
 
     A list holds the values of an argument; any other literal is its only value. Nothing is evaluated.
+
+    Args:
+        text: the target with its arguments.
+        by_place: whether arguments may have no name, ``nets.py:make(64, depth=2)``; the first is ``"0"``.
 
     Returns:
         The target and the values by argument, which are None if there are no parentheses.
@@ -832,9 +838,10 @@ def split_target(text: str) -> tuple[str, dict[str, list[Any]] | None]:
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             raise ValueError("one pair of parentheses is expected")
         names = [each.arg for each in call.keywords]
-        if call.args or None in names or len(set(names)) < len(names):
+        if (call.args and not by_place) or None in names or len(set(names)) < len(names):
             raise ValueError("every argument needs a name of its own")
-        given = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
+        given = {str(place): ast.literal_eval(value) for place, value in enumerate(call.args)}
+        given |= {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
         raise ValueError(f"{problem} ({str(error).partition(': <')[0]})") from error
     return target, {name: value if isinstance(value, list) else [value] for name, value in given.items()}
@@ -846,13 +853,22 @@ def arguments_of(text: str) -> tuple[str, dict[str, Any] | None]:
     Raises:
         ValueError: as :func:`split_target`, or if an argument has several values, which are several models.
     """
-    target, values = split_target(text)
-    if several := [name for name, each in (values or {}).items() if len(each) != 1]:
+    target, values = split_target(text, by_place=True)
+    if several := [
+        f"argument {int(name) + 1}" if name.isdecimal() else name
+        for name, each in (values or {}).items()
+        if len(each) != 1
+    ]:
         raise ValueError(
             f"{text}: {', '.join(several)} must have one value (costcore table counts a model per item of a list). "
             "To pass a list as one value, wrap it in a list: sizes=[[1, 2]]"
         )
     return target, None if values is None else {name: each[0] for name, each in values.items()}
+
+
+def _places_and_names(arguments: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    names = {name: value for name, value in arguments.items() if not name.isdecimal()}
+    return [value for name, value in arguments.items() if name.isdecimal()], names
 
 
 # Code of the user: search path, import and errors.
@@ -923,6 +939,28 @@ def import_source(source: str) -> ModuleType:
         raise ImportError(f"{source} is not a Python source file")
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except ImportError as error:
+        if not str(error).startswith("attempted relative import with no known parent"):
+            raise
+        if sys.modules.get(path.stem) is module:
+            del sys.modules[path.stem]
+        module = _part_of_its_package(path.resolve())
     _imported_files[key] = module
     return module
+
+
+def _part_of_its_package(path: Path) -> ModuleType:
+    # ``unet/model.py`` with ``from .parts import …`` is ``unet.model``, seen from the current folder or from above.
+    here, folder = Path.cwd(), path.parent
+    while (folder / "__init__.py").is_file() and (folder.parent / "__init__.py").is_file():
+        folder = folder.parent
+    root = here if here in path.parent.parents else folder.parent
+    names = [*path.relative_to(root).parent.parts, path.stem]
+    before = sys.path
+    sys.path = [str(root), *before]
+    try:
+        return import_module(".".join(names))
+    finally:
+        sys.path = before

@@ -264,7 +264,8 @@ class Value:
     """An argument that the model receives unchanged: ``Value([64, 64])`` is a list of two integers, not a shape.
 
     Attributes:
-        value: the argument. Tensors in it are treated like other tensors among the inputs. An array stays an array.
+        value: the argument. An array stays an array. A tensor keeps its values, those of floats too; tensors in a list
+            or an object are treated like other tensors among the inputs.
     """
 
     value: Any

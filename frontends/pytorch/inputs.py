@@ -41,7 +41,7 @@ from .capture.dispatch_mode import CaptureMode
 from .meta.branches import Branch, Branches
 from .meta.model_copy import meta_copy
 from .meta.object_copy import deep_copy
-from .meta.values import META, PLAIN, Values, is_small_integer, sparse_on_meta
+from .meta.values import META, PLAIN, Values, is_small, is_small_integer, sparse_on_meta
 from .recording.recording import Recording
 from .tensors import SPARSE_LAYOUTS
 
@@ -221,7 +221,12 @@ class _Reader:
         """
         if isinstance(value, Value):
             is_array = not isinstance(value.value, Tensor) and _is_array_of_numbers(value.value)
-            return deepcopy(value.value) if is_array else self.read(value.value, name, Kind.NUMBERS)
+            if is_array:
+                return deepcopy(value.value)
+            read = self.read(value.value, name, Kind.NUMBERS)
+            if type(value.value) is Tensor and _is_dense(value.value) and is_small(value.value):
+                self._values.give(read, value.value.detach())  # of floats too
+            return read
         if isinstance(value, Tensor):
             return self._like(value, name)
         if isinstance(value, Operand):
@@ -325,6 +330,10 @@ def _like(tensor: Tensor, values: Values) -> Tensor:
 def _is_wrapper(tensor: Tensor) -> bool:
     # a DTensor, or a quantized tensor; some of integers, such as the indices of PyTorch Geometric, are tensors as well
     return type(tensor) not in PLAIN and tensor.is_floating_point() and is_traceable_wrapper_subclass(tensor)
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    return tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_meta
 
 
 def _is_shape(value: Any) -> bool:

@@ -576,6 +576,15 @@ def _bincount(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeRes
     return [ShapeResult(result, partial(_even_counts, total, bins), BALANCED)]
 
 
+def _all_places(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
+    # All elements were taken as nonzero, which is listed where the size of the result is assumed.
+    return [ShapeResult(result, partial(_places, arguments["self"].shape))]
+
+
+def _places(shape: torch.Size) -> Tensor:
+    return torch.ones(shape).nonzero()
+
+
 def _even_counts(total: int, bins: int) -> Tensor:
     return total // bins + (torch.arange(bins) < total % bins).long()
 
@@ -676,6 +685,7 @@ CHOICES: Mapping[str, ShapeRule] = {
     "aten::argsort": _argsort,
     **dict.fromkeys((f"aten::{name}" for name in _PICKS.split()), _picked),
     "aten::multinomial": _multinomial,
+    "aten::nonzero": _all_places,
     "aten::bincount": _bincount,
     **dict.fromkeys(("aten::sum", "aten::count_nonzero"), _count_of_mask),
     "aten::_to_copy": _cast_mask,

@@ -69,7 +69,8 @@ def test_a_model_of_a_library_has_its_usual_inputs():
         ("torch:Nothing", "torch has no attribute 'Nothing'"),
         ("torch:nn(width=2)", "torch:nn is no function and takes no arguments"),
         ("hf:bert(width=2)", "hf:bert is a model of a library and takes no arguments"),
-        ("net.py:make(2)", "expected arguments with literals, .* needs a name of its own"),
+        ("net.py:make(**2)", "expected arguments with literals, .* needs a name of its own"),
+        ("net.py:make([2, 3])", "argument 1 must have one value"),
         ("net.py:make(a=1,a=2)", "every argument needs a name of its own"),
         ("net.py:make(a=1)(b=2)", "one pair of parentheses is expected"),
         ("net.py:make(a=b)", "malformed node or string"),
@@ -80,6 +81,34 @@ def test_a_model_of_a_library_has_its_usual_inputs():
 def test_a_target_without_a_model_is_an_error(of, message):
     with pytest.raises((CostError, ValueError), match=message):
         estimate(of, (2, 3))
+
+
+PART = """
+from torch import nn
+
+from .layers import line
+
+
+def make(width, n_layers=1, *, bias=True):
+    return nn.Sequential(*[line(width, bias) for _ in range(n_layers)])
+"""
+
+
+@pytest.mark.parametrize(("folder", "of"), [(".", "nets/part.py"), ("nets", "part.py"), (".", "nets.part")])
+@pytest.mark.parametrize("arguments", ["(3, 2, bias=False)", "(3, n_layers=2, bias=False)"])
+def test_arguments_by_place_and_files_of_packages(folder, of, arguments, tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets" / "part.py").write_text(PART)
+    layers = "from torch import nn\n\n\ndef line(width, bias):\n    return nn.Linear(width, width, bias)\n"
+    (tmp_path / "nets" / "layers.py").write_text(layers)
+    monkeypatch.chdir(tmp_path / folder)
+    monkeypatch.syspath_prepend("" if of.endswith(".py") else str(tmp_path))
+    try:
+        assert estimate(f"{of}:make{arguments}", (2, 3)).total_report["macs"] == 36
+    finally:
+        for name in ("nets", "nets.part", "nets.layers", "part"):
+            sys.modules.pop(name, None)
 
 
 def test_a_path_is_no_target(tmp_path):

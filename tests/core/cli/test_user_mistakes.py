@@ -345,7 +345,9 @@ def test_a_warning_of_the_users_code_is_not_one_of_costcore(model, capsys):
 def test_a_factory_with_arguments_is_reported_with_their_names(model, capsys):
     model.write_text(MODEL + "def sized(width, *, depth, heads=1):\n    return Model('toy::Double')\n")
     assert main([f"{model}:sized", "--input", "2x3"]) == 1
-    pass_them = f"Pass them, '{model}:sized(width=…)', or write a function without arguments that returns the model."
+    pass_them = (
+        f"Pass them, '{model}:sized(width=…, depth=…)', or write a function without arguments that returns the model."
+    )
     assert capsys.readouterr().err == f"costcore: {model}:sized needs arguments (width, depth). {pass_them}\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import numpy
@@ -9,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from costcore import CostWarning, estimate
+from costcore import CostWarning, Value, estimate
 from costcore.errors import AssumedReportError
 
 PRODUCT = 4 * 16 * 16
@@ -288,3 +289,31 @@ def test_data_that_unknown_values_were_added_to_decide_nothing():
 
     report = estimate(Accumulates(), (4, 16))
     assert (report.status, report.total_report["macs"]) == ("assumed", 2 * PRODUCT)
+
+
+def test_places_of_nonzero_elements_are_those_of_all():
+    """Recurrent agents run a GRU from one end of an episode to the next."""
+    gru = nn.GRU(3, 4)
+
+    def run(x, masks):
+        ends = [0, *((masks[1:] == 0.0).any(-1).nonzero().squeeze(1).cpu() + 1).numpy().tolist(), len(x)]
+        hidden = x.new_zeros(1, x.shape[1], 4)
+        for start, end in itertools.pairwise(ends):
+            _, hidden = gru(x[start:end], hidden)
+        return hidden
+
+    report = estimate(run, ((5, 2, 3), (5, 2)))
+    assert report.total_report["macs"] == 5 * 2 * 3 * 4 * (3 + 4)
+    assert [call.type for call in report.calls].count("gru") == 5
+    assert {each.what for each in report.assumptions} == {"all elements of a tensor without data were taken as nonzero"}
+
+
+def test_a_tensor_of_floats_given_as_a_value_keeps_its_values():
+    def edges(x, adjacency):
+        source, target = adjacency.nonzero().t()
+        return x[source] * x[target]
+
+    x, adjacency = torch.rand(6, 4), torch.eye(6)
+    report = estimate(edges, (x, Value(adjacency)))
+    assert (report.status, report.total_report["flops"]) == ("complete", 36 + 6 * 4)
+    assert estimate(edges, (x, adjacency)).total_report["flops"] == 36 + 36 * 4
