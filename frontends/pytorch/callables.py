@@ -25,7 +25,7 @@ from costcore.errors import CostError
 from costcore.trace.call import global_names
 
 from .capture.dispatch_mode import THREAD
-from .meta.model_copy import MAX_PARTS, MOST_ITEMS
+from .meta.model_copy import MAX_PARTS, MOST_ITEMS, OBJECTS_OF_TORCH
 from .tensors import META, attributes_of, join
 
 MAX_DEPTH = 8
@@ -234,9 +234,7 @@ def _reachable(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from [*value.items()] if len(value) <= MOST_ITEMS else ()
     elif isinstance(value, (list, tuple)):
         yield from enumerate(value) if len(value) <= MOST_ITEMS else ()
-    elif (home := type(value).__module__).partition(".")[0] not in _LIBRARIES or home.startswith(
-        "torch.distributions."
-    ):
+    elif (home := type(value).__module__).partition(".")[0] not in _LIBRARIES or home.startswith(OBJECTS_OF_TORCH):
         yield from [*attributes_of(value).items()]
 
 

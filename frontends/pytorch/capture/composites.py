@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cache, partial, wraps
+from math import prod
 from numbers import Number
 from operator import is_
 from types import ModuleType
@@ -508,6 +509,19 @@ def as_one_operator(
                     mode.ledgers.note(MERGED, is_approximation=True)
                 stack.enter_context(mode.ledgers.whole())
         yield
+
+
+def lay_out_as_fused(mode: CaptureMode, module: Module, args: Sequence[Any], kwargs: Mapping[str, Any], y: Any) -> None:
+    """Give the results of a module the strides of those of the fused operator, as which it would run with data.
+
+    The slow path returns transposed attention, which later operators would copy.
+    """
+    if mode.is_estimate and is_fused_with_data(module, args, kwargs):
+        with torch._C._ExcludeDispatchKeyGuard(CAPTURED):
+            for x in _tensors(y):
+                is_whole = x.is_meta and x.untyped_storage().nbytes() == x.numel() * x.element_size()
+                if is_whole and not x.is_contiguous():
+                    x.as_strided_(x.shape, [prod(x.shape[i + 1 :]) for i in range(x.dim())])
 
 
 def _forward(module: Module, arguments: dict[str, Any], mask: Tensor | None) -> Any:

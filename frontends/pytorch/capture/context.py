@@ -357,6 +357,7 @@ class _ModuleCalls(NamedTuple):
     end_module_call: Callable[[Any, Any], None]
     fast_modules: tuple[type, ...] = composites.MODULES
     as_one_operator: Callable[..., Any] = composites.as_one_operator
+    lay_out_as_fused: Callable[..., None] = composites.lay_out_as_fused
     generator_type: type = GeneratorType
     in_module: Callable[..., Any] = _in_module
     run_whole: Callable[..., Any] = _run_whole
@@ -377,6 +378,7 @@ def _call_module(self: Module, *args: Any, _costcore: _ModuleCalls, **kwargs: An
         elif isinstance(self, _costcore.fast_modules):
             with _costcore.as_one_operator(mode, self, args, kwargs):
                 result = _costcore.original(self, *args, **kwargs)
+            _costcore.lay_out_as_fused(mode, self, args, kwargs, result)
         elif _costcore.is_pytorchs_own and self._compiled_call_impl is None:  # as the original, with one frame less
             result = self._call_impl(*args, **kwargs)
         else:

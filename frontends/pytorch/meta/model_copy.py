@@ -312,6 +312,9 @@ _MUTABLE = (list, dict, set, OrderedDict, defaultdict, deque)
 
 _LIBRARIES = ("builtins", "torch", "numpy", "threading", "logging", "_thread")
 
+OBJECTS_OF_TORCH = ("torch.distributions.", "torch.distributed.pipelining.")
+"""Beginnings of the modules of PyTorch whose objects may hold parts of a model."""
+
 _TRAINING = (Optimizer, LRScheduler, GradScaler)
 """What training loops of PyTorch keep beside a model: a run of the copy must not change it."""
 
@@ -626,7 +629,7 @@ def _is_object(value: object) -> bool:
     return (
         isinstance(getattr(value, "__dict__", None), dict)  # that of a library in C may be anything
         and not isinstance(value, (*_CALLED, ModuleType, type))
-        and (kind.__module__.partition(".")[0] not in _LIBRARIES or kind.__module__.startswith("torch.distributions."))
+        and (kind.__module__.partition(".")[0] not in _LIBRARIES or kind.__module__.startswith(OBJECTS_OF_TORCH))
     )
 
 

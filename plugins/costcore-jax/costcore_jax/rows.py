@@ -282,7 +282,33 @@ def _ragged_axes(a: Arguments) -> Any:
     return _numbers(a["ragged_dot_dimension_numbers"].dot_dimension_numbers[0])
 
 
+# Products of sparse matrices (``jax.experimental.sparse``) and dense ones: values, indices, then the dense matrix
+
+
+def is_matrix_times_dense(a: Arguments) -> bool:
+    """Return whether a sparse matrix without batch or dense axes multiplies a vector or a matrix."""
+    values, dense = a["inputs"][0], a["inputs"][-1]
+    contracted, batch = a.get("dimension_numbers", (((0,), (0,)), ((), ())))
+    return values.ndim == 1 and dense.ndim in (1, 2) and len(contracted[0]) == 1 and not any(batch)
+
+
+def _dense(a: Arguments) -> Value:
+    """Return the dense operand with the contracted axis first."""
+    value = _value(a["inputs"][-1])
+    contracted = int(a["dimension_numbers"][0][1][0]) if "dimension_numbers" in a else 0
+    return value.viewed(value.shape[contracted], value.shape[1 - contracted] if value.ndim == 2 else 1)
+
+
+def _sparse(primitive: str, *names: str) -> Row:
+    inputs: dict[str, Source] = {name: operand(i) for i, name in enumerate(names)}
+    inputs |= {"x0": operand(0), "x1": _dense}
+    return Row(f"jax::{primitive}", "sparse_matmul", inputs, when=is_matrix_times_dense)
+
+
 PRODUCTS: tuple[Row, ...] = (
+    _sparse("bcoo_dot_general", "x0", "rows"),
+    *(_sparse(name, "x0", "columns", "rows") for name in ("bcsr_dot_general", "csr_matmat", "csr_matvec")),
+    *(_sparse(name, "x0", "rows", "columns") for name in ("coo_matmat", "coo_matvec")),
     Row("jax::dot_general", "linear", {"x": _data, "w": _weight}, when=lambda a: weight_position(a) is not None),
     Row("jax::dot_general", "matmul", XS, when=is_matmul),
     row("dot_general", "einsum", XS, equation=equation),

@@ -54,7 +54,9 @@ MOVES = frozenset(("convert_element_type", "transpose", "slice", "concatenate", 
 """Primitives that move or cast elements: of weights, the results are weights again."""
 
 
-PRODUCTS = frozenset(("dot_general", "conv_general_dilated", "ragged_dot", "ragged_dot_general", "custom_linear_solve"))
+PRODUCTS = frozenset(
+    ("dot_general", "conv_general_dilated", "ragged_dot_general", "custom_linear_solve", "bcoo_dot_general")
+) | {"bcsr_dot_general", "csr_matmat", "csr_matvec", "coo_matmat", "coo_matvec"}
 """Primitives that multiply matrices."""
 
 BLOCKS_ARE_READ_ONCE = (

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy
 import pytest
 from jax import lax
-from jax.experimental import pallas
+from jax.experimental import pallas, sparse
 from jax.experimental.pallas.ops.gpu import attention
 from jax.extend.core import Primitive
 
@@ -131,6 +131,25 @@ def test_gradients_are_backward_and_what_reads_them_is_the_optimizer():
     assert phases["optimizer"] == 2  # the product with the rate, and the difference
     assert macs(report) == 2 * 3 * 4 * 5
     assert report.total_report["n_params"] == 20
+
+
+SPARSE = {"BCOO": sparse.BCOO, "BCOO, right": sparse.BCOO, "BCSR": sparse.BCSR, "CSR": sparse.CSR, "COO": sparse.COO}
+
+
+@pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.parametrize("width", [3, None])
+def test_sparse_matrices_multiply_their_values(name, width):
+    """Of 4 x 4 elements, three are stored, each with two indices, or one and five ends of rows."""
+    matrix = numpy.zeros((4, 4), "float32")
+    matrix[[0, 1, 3], [1, 1, 2]] = 1
+    shape = (4,) if width is None else (4, width)
+    stored = SPARSE[name].fromdense(jnp.asarray(matrix))
+    report = estimate((lambda x: x.T @ stored) if "right" in name else (lambda x: stored @ x), [shape])
+    (product,) = (row for row in report.layer_report.values() if row["op"] == "sparse_matmul")
+    width = width or 1
+    assert report.status == "complete"
+    assert (product["macs"], product["flops"]) == (3 * width, 3 * width)
+    assert product["mread"] == 4 * (3 + (3 + 5 if "SR" in name else 3 * 2) + 4 * width)
 
 
 def test_decays_belong_to_the_optimizer():

@@ -63,6 +63,21 @@ def test_the_result_is_that_of_the_fused_operator(name, grad_mode):
     assert all(a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(plain, found, strict=True))
 
 
+@pytest.mark.parametrize("name", [name for name in RUNS if "padding" not in name and "both" not in name])
+def test_an_estimate_copies_the_result_as_a_run_does(name):
+    """The fused operator returns contiguous attention; that of the slow path is transposed."""
+    module, args, kwargs = RUNS[name]()
+
+    def flat(*args):
+        return [x.flatten(1) for x in _flat(module(*args, **kwargs))]
+
+    with torch.no_grad(), ComputationalCostHook() as hook:
+        flat(*args)
+    with torch.no_grad():
+        report = estimate(flat, args)
+    assert report.total_report["mrw"] == hook.total_report["mrw"]
+
+
 @pytest.mark.parametrize("name", [name for name in RUNS if "both" not in name])
 def test_the_calls_are_those_of_a_run_with_gradients(name):
     module, args, kwargs = RUNS[name]()

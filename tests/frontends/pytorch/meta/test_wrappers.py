@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from costcore import CostError, estimate
+from costcore import ComputationalCostHook, CostError, estimate
 from tests.frontends.pytorch.differences import NEEDS_MESH, MixedPrecisionPolicy, distributed_tensors, fully_shard
 
 pytestmark = [
@@ -177,6 +178,26 @@ def test_a_collective_draws_no_random_numbers(processes):
         return x
 
     assert estimate(gathered, (5, 8)).status == "complete"
+
+
+def test_a_schedule_of_a_pipeline_runs_a_copy_of_its_stage(processes):
+    pipelining = pytest.importorskip("torch.distributed.pipelining")
+    if processes > 1 or inspect.signature(pipelining.PipelineStage).parameters["input_args"].default is not None:
+        pytest.skip("one stage, whose shapes the first step infers")
+    stage = pipelining.PipelineStage(nn.Linear(8, 8), 0, 1, CPU)
+    schedule = pipelining.ScheduleGPipe(stage, 2, loss_fn=lambda y, target: (y - target).square().mean())
+    target, ones = torch.zeros(4, 8), torch.ones(4, 8)
+
+    def step(x):
+        schedule.step(x, target=target)
+
+    report = estimate(step, (4, 8))
+    assert stage.submod.weight.grad is None
+    with ComputationalCostHook() as hook:
+        step(ones)
+    for key in ("flops", "macs", "mread", "mwrite"):
+        assert report.total_report[key] == hook.total_report[key]
+    assert report.by("phase")["backward"]["macs"] == 4 * 8 * 8
 
 
 def test_data_parallel_of_devices_that_are_not_there_runs():
