@@ -203,12 +203,18 @@ def import_problem(what: str, package: str, error: BaseException, title: str = "
     if is_there and name != package:  # libraries ask for what one of their models needs
         return f"{what} needs {name}, which is not installed. Run pip install {name}."
     broken = _raised_in(cause, package) if is_there else package
-    if broken == package:
+    if broken == package and (not is_there or isinstance(cause, ImportError)):
         return f"{what} needs {title or package}, which cannot be imported ({error}). Run pip install {package}."
     text = str(cause).strip().partition("\n")[0]
+    failure = f"{type(cause).__name__}: {text:.300}"
+    if broken == package:
+        return (
+            f"{what} needs {title or package}, which is installed and cannot be imported ({failure}). Run pip install "
+            f"--force-reinstall {package}."
+        )
     return (
         f"{what} needs {title or package}, which is installed and cannot be imported because {broken} fails "
-        f"({type(cause).__name__}: {text:.300}). Repair {broken}, or uninstall it if nothing needs it."
+        f"({failure}). Repair {broken}, or uninstall it if nothing needs it."
     )
 
 
@@ -231,7 +237,8 @@ def _raised_in(error: BaseException, package: str) -> str:
         root = str(at.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
         # The first package after the one that was imported, on the way to the error.
         is_inside |= root == package
-        if is_inside and root not in (package, "") and root not in sys.stdlib_module_names:
+        # PyTorch, which runs the model, works: a library that was made for another release fails inside of it.
+        if is_inside and root not in (package, "", "torch") and root not in sys.stdlib_module_names:
             return root
         at = at.tb_next
     return package

@@ -762,9 +762,9 @@ def check_target(target: str) -> None:
         targets = " or ".join(targets_in(target)[:MAX_NAMES]) or f"{target}:NAME"
         raise ValueError(f"{target!r} does not name a model in the file. Append a factory or model, {targets}.")
     if target.endswith(CHECKPOINT_SUFFIXES):
-        raise ValueError(
-            f"{target!r} is a checkpoint, not a model. Pass the code that builds the model, as file.py:factory."
-        )
+        folder, what = str(Path(target).parent), "the code that builds the model, as file.py:factory"
+        what = f"its folder, {folder}" if frontend_for_file(folder) else what
+        raise ValueError(f"{target!r} is a checkpoint, not a model. Pass {what}.")
     if reader := READERS_TO_INSTALL.get(Path(target).suffix):
         raise ValueError(with_plugin_hint(needs_package(repr(target), reader)))
     suffixes = " or ".join(suffix for spec in specs().values() for suffix in spec.suffixes)

@@ -285,6 +285,8 @@ def unknown_options(target: str, error: UnknownOptionError) -> str:
     flags = ", ".join(map(flag_of, error.options))
     files = ", ".join(dict.fromkeys(filter(None, map(files_with, error.options))))
     hint = f"; expected a file of type {files}" if files else ""
+    if {"backward", "optimizer"} & {*error.options}:
+        hint += "; a training step needs the code of the model, file.py:factory"
     if "memory" in error.options:
         hint += "; --arena shows the memory of an inference"
     return f"{target}: {flags} cannot be used with the {error.frontend} frontend{hint}"

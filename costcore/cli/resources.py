@@ -64,7 +64,7 @@ from costcore.studies.fit import FORMS, FitResult, fit, target_of
 from costcore.studies.plan_setups import SCHEDULES, SYNCS
 from costcore.studies.plans import FIGURES, Plans, check_figures, plan
 from costcore.tables.columns import choose
-from costcore.text.amounts import check_digits, parse_bytes
+from costcore.text.amounts import check_digits, parse_bytes, parse_memory, refuse_few_bytes
 from costcore.trace.run import LEVELS
 
 TIME_EXAMPLES = """examples:
@@ -317,7 +317,8 @@ def run_memory(args: argparse.Namespace) -> int:
         )
     requested_mode(args)
     format_of(args, "table", RESULT_FILES)
-    if args.size in device_names():
+    refuse_few_bytes(args.size, "--memory", device_names())
+    if args.size.strip()[:1].isalpha():  # a device
         args.size = target_of(args.size).memories.get("memory", args.size)
     _, context, workspace = (parse_bytes(getattr(args, name), flag) for name, flag in TERMS.items())
     limit = make_limit(args.size, context, workspace, args.fragmentation, args.allocator)
@@ -589,7 +590,7 @@ def run_plan(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
     check_model(args.model, "which cannot be captured again")
     if args.memory is not None:
-        parse_bytes(args.memory, "--memory")
+        parse_memory(args.memory, "--memory")
     format_of(args, "table", RESULT_FILES)
     compared = names_in([args.pareto] if args.pareto else None)
     check_figures(compared)

@@ -78,7 +78,7 @@ from costcore.studies.training.ledger import TrainingLedger, answered
 from costcore.studies.training.step import PAIRS
 from costcore.tables.renderers import progress
 from costcore.tables.result import Result
-from costcore.text.amounts import check_digits, parse_amount, parse_bytes, parse_percent, parse_rate
+from costcore.text.amounts import check_digits, parse_amount, parse_memory, parse_percent, parse_rate
 from costcore.text.output import json_text, save
 from costcore.trace.trace import has_names, with_tensors
 
@@ -395,6 +395,16 @@ class _FileOrTokens(argparse.Action):
         setattr(namespace, "new_tokens" if is_number else self.dest, values)
 
 
+FOR_REQUESTS = (
+    *("mix", "chunk", "cached", "mesh", "link", "prefill_device"),
+    *("draft", "drafts", "acceptance", "ttft", "tpot"),
+)
+"""Options of ``serve`` that have an effect on requests only."""
+
+SET_BY_REQUESTS = ("cached", "drafts", "acceptance")
+"""Those of them whose defaults are those of :meth:`ServingReport.requests`."""
+
+
 def _add_requests(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("options for request rates, with --output N or --new-tokens N")
     group.add_argument("--prompt", metavar="N,N", help="tokens of a prompt; several for a mix of requests")
@@ -409,7 +419,6 @@ def _add_requests(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--cached",
         type=length,
-        default=0,
         metavar="N",
         help="tokens in the cache that all prompts begin with; default: 0",
     )
@@ -421,9 +430,9 @@ def _add_requests(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--link", metavar="NAME", help="link between devices, such as nvlink4")
     group.add_argument("--prefill-device", metavar="NAME", help="a device that runs prompts alone")
     group.add_argument("--draft", metavar="MODEL", help="a model that drafts: speculative decoding")
-    group.add_argument("--drafts", type=int, default=4, metavar="N", help="tokens that it drafts a step; default: 4")
+    group.add_argument("--drafts", type=int, metavar="N", help="tokens that it drafts a step; default: 4")
     group.add_argument(
-        "--acceptance", type=float, default=0.7, metavar="X", help="probability that a draft is accepted; default: 0.7"
+        "--acceptance", type=float, metavar="X", help="probability that a draft is accepted; default: 0.7"
     )
     group.add_argument("--ttft", metavar="TIME", help='maximum time to the first token, "500 ms"')
     group.add_argument("--tpot", metavar="TIME", help='maximum time per output token, "30 ms"')
@@ -434,9 +443,7 @@ def run_serve(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
     if args.prompt is not None or args.new_tokens is not None:
         return _run_requests(args)
-    _refuse(
-        args, ("mix", "chunk", "mesh", "link", "prefill_device", "draft", "ttft", "tpot"), "needs --prompt and --output"
-    )
+    _refuse(args, FOR_REQUESTS, "needs a request: add --prompt 1024 --new-tokens 256")
     mode, batches = _check(args), counts_in(args.batch, "--batch")
     devices = [find_device(name.strip()) for name in args.device.split(",")]
     with module_search_path(args.python_path, args.model), printed_warnings(args.model):
@@ -456,7 +463,7 @@ def run_serve(args: argparse.Namespace) -> int:
     elif mode == "html":
         write_page(serving_page(serving, rows, lines, _memories(devices, args.memory), args.context, args.share), args)
     elif not is_saved(serving_table(rows), args):
-        write_output(lambda out: serving_table(rows).show(out, mode), args.output)
+        write_output(lambda out: serving_table(rows, mode).show(out, mode), args.output)
     for remark in lines:
         print_message(f"note: {remark}")
     return exit_code(serving.status, args.strict)
@@ -466,6 +473,8 @@ def _run_requests(args: argparse.Namespace) -> int:
     if args.prompt is None or args.new_tokens is None:
         have, lack = ("--output N", "--prompt 1024") if args.prompt is None else ("--prompt", "--new-tokens 256")
         raise ValueError(f"{have} needs the other length of a request too: add {lack}")
+    if args.draft is None:
+        _refuse(args, ("drafts", "acceptance"), "needs a model that drafts: add --draft MODEL")
     _check(args)
     mesh = {} if args.mesh is None else mesh_of(args.mesh)
     if set(mesh) - {"tp", "ep"}:
@@ -479,7 +488,8 @@ def _run_requests(args: argparse.Namespace) -> int:
         "batches": counts_in(args.batch, "--batch"),
         "ranks": mesh.get("tp", 1),
         "expert_ranks": mesh.get("ep", 1),
-        **{name: getattr(args, name) for name in ("chunk", "cached", "link", "prefill_device", "memory", "share")},
+        **{name: getattr(args, name) for name in ("chunk", "link", "prefill_device", "memory", "share")},
+        **{name: value for name in SET_BY_REQUESTS if (value := getattr(args, name)) is not None},
         **{name: getattr(args, name) for name in ("ttft", "tpot")},
         "price": parse_rate(args.price, "--price"),
     }
@@ -489,7 +499,7 @@ def _run_requests(args: argparse.Namespace) -> int:
     with module_search_path(args.python_path, args.model), printed_warnings(args.model):
         serving = _serving(args)
         if args.draft is not None:
-            options |= {"draft": _serving(args, args.draft), "drafts": args.drafts, "acceptance": args.acceptance}
+            options["draft"] = _serving(args, args.draft)
         for device in devices:
             write_result(serving.requests(device, **options), args)
     return exit_code(serving.status, args.strict)
@@ -523,7 +533,7 @@ def _serving(args: argparse.Namespace, target: str | None = None) -> ServingRepo
 
 def _memories(devices: Sequence[Device], given: str | None) -> dict[str, int]:
     known = [device for device in devices if given is not None or device.memory.dram_gb is not None]
-    return {device.name: memory_of(device) if given is None else parse_bytes(given, "--memory") for device in known}
+    return {device.name: memory_of(device) if given is None else parse_memory(given, "--memory") for device in known}
 
 
 def _check(args: argparse.Namespace) -> str:
@@ -532,7 +542,7 @@ def _check(args: argparse.Namespace) -> str:
         if getattr(args, name) is not None:
             storage_of(getattr(args, name), f"--{name}")
     if args.memory is not None:
-        parse_bytes(args.memory, "--memory")
+        parse_memory(args.memory, "--memory")
     parse_rate(args.price, "--price")
     if args.context < 1:
         raise ValueError(f"--context must be at least 1 (got {args.context})")

@@ -29,6 +29,7 @@ from costcore.tables.columns import (
     arrange,
     choose,
     in_unit,
+    listed,
     with_sent,
 )
 from costcore.tables.quantity import Quantity, numeric
@@ -390,7 +391,7 @@ def table_of(
     default = {"tree": TreeColumns.DEFAULT, **dict.fromkeys(KEYS, GroupColumns.DEFAULT)}.get(
         parts[0], ReportColumns.DEFAULT
     )
-    names = [*keys, *(name for name in (default if columns is None else columns) if name not in keys)]
+    names = [*keys, *(name for name in listed(default if columns is None else columns) if name not in keys)]
     builder = TableBuilder(report.ledger, preset, names, sort)
     label, total = (keys[0] if keys else "name"), None
     if parts[0] == "tree":

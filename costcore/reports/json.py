@@ -424,7 +424,7 @@ def read(source: str | bytes | PathLike[str]) -> Contents:
     try:
         with collector_off():
             data = json.loads(text, parse_constant=_reject_constant, parse_int=_bounded_integer)
-            if other := _other_content(data):
+            if other := _other_content(data, name):
                 raise CostError(f"it is {other}")
             return _contents(data, name)
     except CostError as error:
@@ -435,7 +435,7 @@ def read(source: str | bytes | PathLike[str]) -> Contents:
         raise CostError(f"{name} is not JSON: {error}") from error
 
 
-def _other_content(data: Any) -> str:
+def _other_content(data: Any, name: str) -> str:
     """Return what a JSON object that is no report is, and the fix; empty if unknown."""
     if not isinstance(data, dict) or data.get("schema") == SCHEMA:
         return ""
@@ -443,7 +443,8 @@ def _other_content(data: Any) -> str:
     if isinstance(schema, str) and schema.startswith(("costcore-", "costcore.")):
         return f"a file of {schema}. Pass one that report.to_json wrote." if "report" not in schema else ""
     if "model_type" in data or "architectures" in data:
-        return "a configuration of transformers. Pass it with its library, as hf:config.json."
+        path = name if name.endswith(".json") else "config.json"
+        return f"a configuration of transformers. Pass it with its library, as hf:{path}."
     if {"title", "figures", "tables"} <= data.keys():
         return "a saved result. Pass a report that report.to_json wrote."
     keys = ", ".join(map(str, [*data][:4]))

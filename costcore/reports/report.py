@@ -29,6 +29,7 @@ from costcore.tables.columns import (
     TreeColumns,
     columns_with_values,
     in_unit,
+    listed,
     with_sent,
 )
 from costcore.tables.quantity import Quantity
@@ -237,7 +238,9 @@ class Report(ReportFiles, Result):
         if depth is not None:
             check_parts(keys, depth)
         rows = rows_by(self.ledger, keys, depth)
-        builder = TableBuilder(self.ledger, GROUPS, [*keys, *(name for name in columns if name not in keys)], sort)
+        builder = TableBuilder(
+            self.ledger, GROUPS, [*keys, *(name for name in listed(columns) if name not in keys)], sort
+        )
         rows_shown = builder.rows(rows, top, keys[0])
         self._table(builder, rows_shown, labels=len(keys)).write(ost, mode, unit, n_digits)
 
@@ -275,7 +278,9 @@ class Report(ReportFiles, Result):
         Default columns are left out if they are zero or empty everywhere. CSV has all rows and columns. With the
         default columns, lines below the table state the parameters, and the memory of weights and activations.
         """
-        builder = TableBuilder(self.ledger, TREE, columns if "module" in columns else ("module", *columns), sort)
+        builder = TableBuilder(
+            self.ledger, TREE, columns if "module" in columns else ("module", *listed(columns)), sort
+        )
         tree, is_text = self.tree(), mode != "csv"
         rows = builder.tree(tree, depth, top, mode, is_folded=fold and is_text)
         table = self._table(builder, rows, is_tree=True)

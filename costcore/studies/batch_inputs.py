@@ -18,7 +18,7 @@ from costcore.analyses.sizes.capture import NamedInputs
 from costcore.errors import CostError, short_repr, unknown
 from costcore.ir import Layer, Tensor
 from costcore.reports.report import Report
-from costcore.text.amounts import in_thousands, parse_bytes, short
+from costcore.text.amounts import in_thousands, parse_bytes, refuse_few_bytes, short
 from costcore.trace.trace import has_names, with_tensors
 
 InputsOfBatch: TypeAlias = "Callable[[int], Any]"
@@ -199,8 +199,8 @@ class Limit:
         assumed = f" (measured on {self.context_of})" if self.context_of else assumed
         if left < 0:
             return (
-                f"{memory} is less than the context of a process, {context}{assumed}. For a microcontroller write "
-                "'256 KB sram, 1 MB flash'"
+                f"{memory} is less than the context of a process, {context}{assumed}. For a microcontroller use "
+                "costcore fit MODEL '256 KB sram, 1 MB flash'"
             )
         return f"{memory} - context {context}{assumed} - workspace {workspace} = {room} for {what}, {share}"
 
@@ -236,6 +236,7 @@ def make_limit(
     if isinstance(fragmentation, bool) or not isinstance(fragmentation, (int, float)) or not 0 <= fragmentation < 100:
         raise ValueError(f"fragmentation must be a share of the peak, such as 0.05 for 5 % (got {fragmentation!r})")
     share = Fraction(str(fragmentation))
+    refuse_few_bytes(memory, "memory")
     amounts = {"memory": memory, "context": context, "workspace": workspace}
     parsed = {name: parse_bytes(value, name) for name, value in amounts.items()}
     read = in_thousands(memory).rpartition(", ")[0]

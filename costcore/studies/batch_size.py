@@ -284,8 +284,10 @@ class Accumulation(Result):
 
     def _content(self) -> Content:
         shared = f"in {self.replicas} replicas" if self.replicas > 1 else ""
-        last = f"the last of {self.last}" if self.last != self.micro_batch else ""
-        even = f"{self.steps} of at most {self.even} are as equal as possible" if self.even != self.micro_batch else ""
+        last = f"the last of {self.last:,}" if self.last != self.micro_batch else ""
+        even = (
+            f"{self.steps:,} of at most {self.even:,} are as equal as possible" if self.even != self.micro_batch else ""
+        )
         none = "" if self.steps else "one sample does not fit"
         figures = [
             Figure("global_batch", "Global batch", self.global_batch, "count", shared),

@@ -429,7 +429,8 @@ class _Reader:
         """Return the budget with this content."""
         for key in content:
             if key not in TOP_LEVEL_KEYS:
-                raise self._error((key,), unknown("key", key, TOP_LEVEL_KEYS))
+                hint = ". Limits of the whole model are below a line [total]" if key in numbers() else ""
+                raise self._error((key,), unknown("key", key, TOP_LEVEL_KEYS) + hint)
         strict = content.get("strict", False)
         if not isinstance(strict, bool):
             raise self._error(("strict",), f"strict must be true or false (got {strict!r})")

@@ -41,7 +41,7 @@ from costcore.tables.html import section
 from costcore.tables.html import text as html_text
 from costcore.tables.pictures import Picture, Theme, filled_bars
 from costcore.tables.result import Result, Table
-from costcore.text.amounts import Formatted, in_thousands, parse_bytes, short
+from costcore.text.amounts import Formatted, in_thousands, parse_bytes, refuse_few_bytes, short
 from costcore.text.output import Column
 from costcore.trace.call import Call
 from costcore.trace.run import Dataflow, Value
@@ -729,10 +729,6 @@ class Target:
         return "memory" not in self.memories and bool(self.memories)
 
 
-FEW_BYTES = 10_000
-"""A number below it is more likely the name of a device or a number of gigabytes."""
-
-
 def target_of(target: object) -> Target:
     """Return the memories of a device.
 
@@ -760,9 +756,7 @@ def target_of(target: object) -> Target:
     if re.search(r"\b(s?ram|flash|rom)\b", text):
         text = re.sub(r"\bram\b", "sram", re.sub(r"\brom\b", "flash", text))
         return _divided(target, _named_amounts(text, target))
-    if target.strip().isdecimal() and int(target) < FEW_BYTES:
-        near = [name for name in device_names() if name.endswith(target.strip())]
-        raise ValueError(f"target {target} is {int(target):,} bytes. Did you mean {(near or [f'{target} GB'])[0]!r}?")
+    refuse_few_bytes(target, "target", device_names())
     if re.match(r"\s*[0-9]", target):
         memory = {"memory": parse_bytes(target, "target")}
         return Target(

@@ -202,13 +202,27 @@ def plan(
             f"(micro-batches {sizes}{running})"
         )
     if all(each.fits is None for each in tried):
-        raise CostError(f"no plan can be captured: {tried[0].reason}")
+        raise CostError(f"no plan can be captured: {tried[0].reason}{_whole_runs(model, sized, distribution, options)}")
     fitting, left_out = search.verified(tried, verified)
     if not fitting:
         tried = search.with_known_memory(tried)
     left_out += [each for each in tried if not each.fits]
     name = type(model).__name__
     return Plans(tuple(fitting), tuple(left_out), chosen, limit, global_batch, run, dtype, name)
+
+
+def _whole_runs(model: Any, sized: Callable[[int], Any], distribution: Any, options: Mapping[str, Any]) -> str:
+    # A plan captures the model with one block and with two. The layers of a CNN or an MLP cannot replace each other.
+    try:
+        estimate(model, sized(1), backward=True, **options)
+    except (CostError, TypeError, ValueError):
+        return ""
+    return (
+        f". The model as it is runs, but not with fewer or equal blocks instead of its {len(distribution.kinds)} "
+        f"{distribution.kind}, as a plan captures it: a plan needs blocks that can replace each other, such as the "
+        "layers of a transformer. For copies of the whole model: costcore memory MODEL --memory 80GB --train "
+        "--replicas 8"
+    )
 
 
 def _published_run(

@@ -270,10 +270,22 @@ def with_quantities(columns: Mapping[str, Column], names: Sequence[str | Quantit
     return [column_of(name) if column is None else column for name, column in pairs]
 
 
-def _checked(columns: Mapping[str, Column], names: Sequence[Any]) -> list[Any]:
-    if isinstance(names, str) or not isinstance(names, Iterable):
+def listed(names: Sequence[Any]) -> list[Any]:
+    """Return the names of columns as a list.
+
+    Raises:
+        TypeError: if they are no list, such as the name of one column.
+    """
+    if isinstance(names, str):
+        meant = [name.strip() for name in names.split(",")]
+        raise TypeError(f"columns must be a list of names (got {names!r}). Did you mean {meant}?")
+    if not isinstance(names, Iterable):
         raise TypeError(f"columns must be a list of names (got {names!r})")
-    names = list(names)
+    return list(names)
+
+
+def _checked(columns: Mapping[str, Column], names: Sequence[Any]) -> list[Any]:
+    names = listed(names)
     if not names:
         raise ValueError(f"columns is empty (expected one or several of {', '.join(columns)})")
     if wrong := [name for name in names if not isinstance(name, Hashable)]:

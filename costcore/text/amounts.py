@@ -67,6 +67,33 @@ def parse_amount(value: object, name: str, kind: str = "flops") -> int:
     return int(Fraction(number.replace("_", "")) * base ** PREFIXES.index(prefix))
 
 
+FEW_BYTES = 10_000
+"""A typed number below it is more likely the name of a device or a number of gigabytes."""
+
+
+def refuse_few_bytes(value: object, name: str, devices: Iterable[str] = ()) -> None:
+    """Check that the memory of a device, as someone typed it, is no number that lacks its unit.
+
+    Args:
+        value: the amount.
+        name: its name in messages.
+        devices: names of devices that are accepted instead.
+
+    Raises:
+        ValueError: if it is; the message suggests a device or gigabytes.
+    """
+    typed = value.strip() if isinstance(value, str) else ""
+    if typed.isdecimal() and int(typed) < FEW_BYTES:
+        near = [device for device in devices if device.endswith(typed)]
+        raise ValueError(f"{name} {typed} is {int(typed):,} bytes. Did you mean {(near or [f'{typed} GB'])[0]!r}?")
+
+
+def parse_memory(value: object, name: str) -> int:
+    """Return the bytes of the memory of a device; see :func:`parse_bytes` and :func:`refuse_few_bytes`."""
+    refuse_few_bytes(value, name)
+    return parse_bytes(value, name)
+
+
 def in_thousands(value: object) -> str:
     """Return how a size with a prefix of 1000 is read, ``256 KB = 256,000 B, 256 KiB = 262,144 B``; else nothing."""
     typed = re.fullmatch(r"([0-9._]+)\s*([KMGT])B", value.strip().upper()) if isinstance(value, str) else None

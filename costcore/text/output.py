@@ -139,6 +139,11 @@ def never_fail() -> None:
         sys.stdout.reconfigure(errors=HANDLER)
 
 
+ESCAPED = "surrogateescape"
+"""What Python does with characters that standard output in the locale C does not have: it writes those of file names,
+and raises an error for all others."""
+
+
 def encodable(text: str, stream: IO[str] | None = None) -> str:
     """Return ``text`` with replacements for the characters that a stream would raise ``UnicodeEncodeError`` for.
 
@@ -148,10 +153,10 @@ def encodable(text: str, stream: IO[str] | None = None) -> str:
     """
     stream = sys.stdout if stream is None else stream
     encoding, errors = getattr(stream, "encoding", None), getattr(stream, "errors", None)
-    if not isinstance(encoding, str) or errors not in ("strict", HANDLER):
+    if not isinstance(encoding, str) or errors not in ("strict", ESCAPED, HANDLER):
         return text
     try:
-        text.encode(encoding)
+        text.encode(encoding, ESCAPED if errors == ESCAPED else "strict")
     except UnicodeEncodeError:
         return text.encode(encoding, HANDLER).decode(encoding)
     return text

@@ -405,8 +405,9 @@ class Dimensions:
         for name in self._given:
             if name not in self._dims:
                 shown = ", ".join(sorted(self._dims)[:20])
+                expected = f"expected {shown}" if shown else "the model fixes all sizes: leave it out"
                 hint = did_you_mean([name], self._dims)
-                raise CostError(f"dims: unknown dimension {name!r} (expected {shown}){hint}")
+                raise CostError(f"dims: unknown dimension {name!r} ({expected}){hint}")
 
 
 def may_be_equal(a: Dim, b: Dim) -> bool:

@@ -680,6 +680,16 @@ LIBRARIES: Mapping[str, tuple[str, Callable[[str], tuple[Module, str]]]] = {
 """The package and the function that makes a model, by the prefix of targets."""
 
 
+def _import(package: str) -> None:
+    # A torchvision made for another PyTorch raises a RuntimeError, not an ImportError.
+    try:
+        import_module(package)
+    except ImportError:
+        raise
+    except Exception as error:  # code of a library can raise anything
+        raise ImportError(str(error)) from error
+
+
 def library_model(prefix: str, name: str) -> tuple[Module, str]:
     """Return a model in evaluation mode without memory for its weights, and a note on it or ``""``.
 
@@ -694,6 +704,7 @@ def library_model(prefix: str, name: str) -> tuple[Module, str]:
     try:
         with without_weights(), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # about initializing weights, which do not exist
+            _import(package)
             model, remark = make(name)
     except ImportError as error:
         raise CostError(import_problem(f"{prefix}:{name}", package, error)) from error

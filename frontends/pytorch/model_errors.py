@@ -43,6 +43,9 @@ _NO_INTEGERS = r"Long, Int|must be long, int"
 
 _ONE_SAMPLE = r"Expected more than 1 (value per channel|spatial element) when training"
 
+_NO_BATCH = r"expected (\d)D (?:or \dD )?input \(got (\d)D input\)"
+"""Matches messages of layers that need a batch, with the numbers of dimensions."""
+
 _NO_DEVICE = r"not compiled with|NVIDIA driver|GPUs are available"
 
 _DTYPES_DIFFER = r"same d?type|same scalar type|expected scalar type|type .* should be the same"
@@ -141,6 +144,8 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
             return "; the code runs a backward pass itself, which is counted: leave out backward, loss and optimizer"
         if re.search(_ONE_SAMPLE, text):
             return "; batch normalization in train mode needs more: pass a larger batch, or model.eval()"
+        if (dims := re.search(_NO_BATCH, text)) and (remedy := self._batched(*map(int, dims.groups()))):
+            return remedy
         if re.search(_NO_DEVICE, text):
             return f"; {REAL_RUN} on a machine with that device, or make the model use the device of its input"
         if isinstance(error, DtypeMismatchError) or re.search(_DTYPES_DIFFER, text):
@@ -180,6 +185,14 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
                 shapes[name] = ("x".join(map(str, x.shape)) or "scalar") + dtype
         named = " ".join(f"--input {name}={shape}" for name, shape in shapes.items())
         return f". Pass all by name, as on the command line: {named}"
+
+    def _batched(self, wanted: int, got: int) -> str:
+        # A convolution takes an image without a batch, and a later layer does not.
+        shapes = [tuple(x.shape) for x in all_tensors(self._inputs)]
+        if len(shapes) != 1 or len(shapes[0]) != got or wanted != got + 1:
+            return ""
+        shape = (1, *shapes[0])
+        return f"; is the dimension of the batch missing? Pass {shape}, on the command line {'x'.join(map(str, shape))}"
 
     def _is_default(self) -> bool:
         from .libraries import hugging_face_inputs

@@ -97,7 +97,8 @@ def check_is_training(backward: bool, optimizer: object, step: str, checkpoint: 
     for name, value, default in (("step", step, "steady"), ("checkpoint", checkpoint, None)):
         if value != default and not backward:
             raise ValueError(
-                f"{name}={value!r} changes the backward pass only: pass backward=True, loss= or optimizer="
+                f"{name}={value!r} changes the backward pass only: pass backward=True, loss= or optimizer= "
+                "(on the command line --backward, --train or --optimizer)"
             )
 
 

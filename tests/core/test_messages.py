@@ -96,6 +96,20 @@ def test_what_a_model_of_an_installed_library_needs_is_to_be_installed(text):
     )
 
 
+def test_a_library_that_fails_inside_of_pytorch_is_to_be_installed_again(tmp_path, monkeypatch):
+    """As torchvision does if it was made for another release of PyTorch."""
+    operator = "def register(): raise RuntimeError('operator broken::nms does not exist')"
+    text = f"""torch = {{"__name__": "torch"}}\nexec({operator!r}, torch)\ntorch["register"]()"""
+    (tmp_path / "needing_torch.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(RuntimeError) as caught:
+        import_module("needing_torch")
+    assert import_problem("torchvision:resnet50", "needing_torch", caught.value) == (
+        "torchvision:resnet50 needs needing_torch, which is installed and cannot be imported (RuntimeError: operator "
+        "broken::nms does not exist). Run pip install --force-reinstall needing_torch."
+    )
+
+
 def test_a_package_that_is_not_installed_is_to_be_installed():
     error = ModuleNotFoundError("No module named 'no_such_package'", name="no_such_package")
     said = "a plot needs no_such_package, which cannot be imported (No module named 'no_such_package'). "

@@ -28,7 +28,7 @@ from costcore.studies.serving.requests import RequestRates, Setup, peak_notes, r
 from costcore.tables.answer import Content, Figure
 from costcore.tables.html import Part, filled, section, text
 from costcore.tables.result import Result, StaticResult, Table
-from costcore.text.amounts import Formatted, exact, parse_bytes, parse_duration
+from costcore.text.amounts import Formatted, exact, parse_duration, parse_memory
 from costcore.text.output import Column
 from costcore.trace.call import Assumption, check_attention
 
@@ -294,7 +294,7 @@ class ServingReport(Result):
         _check_count("context", context)
         if latent not in WAYS:
             raise ValueError(unknown("latent", latent, WAYS))
-        available = memory_of(device) if memory is None else parse_bytes(memory, "memory")
+        available = memory_of(device) if memory is None else parse_memory(memory, "memory")
         return self._capacity.sequences(available, self.weight_bytes, context, share, latent == "expanded")
 
     def requests(
@@ -374,7 +374,7 @@ class ServingReport(Result):
         )
         return request_rates(
             *(self, found, setup, batches),
-            memory=None if memory is None else parse_bytes(memory, "memory"),
+            memory=None if memory is None else parse_memory(memory, "memory"),
             share=share,
             ttft=None if ttft is None else parse_duration(ttft, "ttft"),
             tpot=None if tpot is None else parse_duration(tpot, "tpot"),
@@ -624,11 +624,11 @@ NO_ROOM = "no room"
 DROPPED_FIRST = ("intensity", "kv_bytes", "weight_bytes", "macs_per_token", "binds", "sequences")
 
 
-def serving_table(rows: Sequence[Row]) -> Table:
-    """Return rows as a table."""
+def serving_table(rows: Sequence[Row], mode: str = "table") -> Table:
+    """Return rows as a table, for a mode of :meth:`Table.show`: ``csv`` has no separators of thousands."""
     has_price = any(row.price_per_million is not None for row in rows)
     columns = [column for column in COLUMNS if has_price or column.key != "price_per_million"]
-    return Table("Prefill and decode", columns, [*map(_cells, rows)], dropped_first=DROPPED_FIRST)
+    return Table("Prefill and decode", columns, [_cells(row, mode) for row in rows], dropped_first=DROPPED_FIRST)
 
 
 def serving_page(
@@ -668,11 +668,11 @@ def serving_page(
     return StaticResult(answer, section("What fills a device", bars))
 
 
-def _cells(row: Row) -> dict[str, Any]:
+def _cells(row: Row, mode: str) -> dict[str, Any]:
     values = row._asdict()
-    shown = {}
+    shown, comma = {}, "" if mode == "csv" else ","
     for key, (factor, digits) in SHOWN.items():
-        text = NO_ROOM if values[key] is None else f"{factor * values[key]:.{digits}f}"
+        text = NO_ROOM if values[key] is None else f"{factor * values[key]:{comma}.{digits}f}"
         shown[key] = Formatted(values[key], text)
     if row.price_per_million is not None:
         shown["price_per_million"] = Formatted(row.price_per_million, f"{row.price_per_million:.4f}")
@@ -683,10 +683,10 @@ def remarks(serving: ServingReport, phases: Sequence[Phase], devices: Sequence[D
     """Return the remarks on the figures of a table, without repetition."""
     found = [text for device in devices for phase in phases for text in phase.time(device).remarks]
     found += [line for device in devices for line in peak_notes(device, serving.compute_dtype)]
-    found.append(f"weights {serving.weight_bytes / 1e9:.2f} GB, cache {serving.kv_bytes_per_token} bytes per token")
+    found.append(f"weights {serving.weight_bytes / 1e9:.2f} GB, cache {serving.kv_bytes_per_token:,} bytes per token")
     most, longest = serving.most_tokens, max(phase.context for phase in phases)
     if most is not None and longest > most:
-        found.append(f"the model has positions for {most} tokens, fewer than {longest}")
+        found.append(f"the model has positions for {most:,} tokens, fewer than {longest:,}")
     found += [*serving.notes, *(f"assumed: {each}" for each in serving.assumptions)]
     if serving.uncounted:
         found.append(f"not counted: {', '.join(serving.uncounted)}")

@@ -213,6 +213,9 @@ AMOUNTS = ("flops", "bytes", "count")
 
 UNITS = {"seconds": "ms", "percent": "(%)"}
 
+FEWEST_SPACES = 3
+"""A text of the first column with as many spaces is a sentence, which wraps; names do not."""
+
 MOST_EXACT = 100
 """The maximum number of rows of a table whose amounts have tooltips, which take space."""
 
@@ -285,7 +288,10 @@ def _cell(row: Any, column: Column, part: ReportTable, has_bar: bool) -> str:
         full = exact(value) + " B" * (column.kind == "bytes") if isinstance(value, int) else f"{value!r} s"
         exactly = f" title='{text(full)}'" if value and len(part) <= MOST_EXACT else ""
         return f"<td{look}{exactly}>{text(short(value, column.kind, fixed=True))}</td>"
-    return f"<td{look}>{text(_plain(value, column, part))}</td>"
+    shown = _plain(value, column, part)
+    if not look and column is part.columns[0] and shown.count(" ") >= FEWEST_SPACES:
+        look = " class='words'"
+    return f"<td{look}>{text(shown)}</td>"
 
 
 def _plain(value: Any, column: Column, part: ReportTable) -> str:

@@ -255,9 +255,9 @@ def match_modules(model: Module, tensors: Sequence[StoredTensor]) -> StoredFile:
     ``scales`` and ``qzeros`` of a layer are its weight, the tensors of all experts those of the module of experts.
 
     Raises:
-        CostError: if a parameter has no tensor.
+        CostError: if a parameter has no tensor, or floating-point tensors of another number of elements.
     """
-    matches = _Matches(model, tensors)
+    matches, found, packed = _Matches(model, tensors), Counter[str](), set[str]()
     by_module: dict[str, list[str]] = defaultdict(list)
     for name in matches.parameters:
         by_module[name.rpartition(".")[0]].append(name)
@@ -267,7 +267,18 @@ def match_modules(model: Module, tensors: Sequence[StoredTensor]) -> StoredFile:
         for old, new in RENAMED.items():
             renamed = renamed.replace(old, new)
         spelled = [each for name in (renamed, tensor.name) for each in (name, base + name, name.removeprefix(base))]
-        matches.add(tensor, _held(spelled, matches.parameters, by_module))
+        held = _held(spelled, matches.parameters, by_module)
+        matches.add(tensor, held)
+        if held and held[0] in spelled and not tensor.format.startswith(("int", "uint")):
+            found[held[0]] += tensor.size
+        else:
+            packed.update(held)
+    sizes = {name: matches.parameters[name].numel() for name in found if name not in packed}
+    if wrong := [name for name, size in sizes.items() if found[name] != size]:
+        stated = ", ".join(f"{name} ({found[name]:,} of {sizes[name]:,})" for name in wrong[:FEW])
+        raise CostError(
+            f"it has other numbers of elements than {type(model).__name__} of the configuration beside it: {stated}"
+        )
     if missing := matches.missing():
         listed = ", ".join(missing[:FEW])
         raise CostError(f"it has no weights for {len(missing)} parameters of {type(model).__name__}: {listed}")

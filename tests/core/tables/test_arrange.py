@@ -30,6 +30,14 @@ def test_sorting_is_by_any_column_and_stable(report):
         names(sort="color")
     with pytest.raises(TypeError, match=r"columns must be a list of names \(got \['flops'\] in it\)"):
         names(columns=[["flops"]])
+    shows = report.show_report, report.show_summary_report, report.show_tree, report.show_layers
+    for show in (
+        *shows,
+        lambda columns: report.show_by("op", columns=columns),
+        lambda columns: report.table("op", columns=columns),
+    ):
+        with pytest.raises(TypeError, match=r"\(got 'flops, macs'\)\. Did you mean \['flops', 'macs'\]\?"):
+            show(columns="flops, macs")
     with pytest.raises(TypeError, match=r"mode must be a name \(got \['csv'\]\)"):
         names(mode=["csv"])
 

@@ -58,6 +58,17 @@ def test_an_ascii_tree_in_markdown_has_as_many_cells_as_columns(monkeypatch):
     assert len(lines) >= 5 and len(cells) == 1
 
 
+def test_standard_output_in_the_locale_c(monkeypatch):
+    """There, Python writes the bytes of file names that are no text, and raises an error for any other character."""
+    buffer = io.BytesIO()
+    stream = io.TextIOWrapper(buffer, encoding="ascii", errors="surrogateescape")
+    monkeypatch.setattr("sys.stdout", stream)
+    SMALL.show_tree()
+    net(dense("\udcff", 8)).show_tree(mode="csv")
+    stream.flush()
+    assert b"`- act" in buffer.getvalue()
+
+
 def test_the_user_chooses_another_handler(monkeypatch):
     buffer = io.BytesIO()
     stream = io.TextIOWrapper(buffer, encoding="ascii", errors="backslashreplace")

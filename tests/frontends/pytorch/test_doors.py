@@ -60,7 +60,10 @@ CODE = dict(zip(OPTIONS, (TRAINED, PRODUCT, STEP, STEP, STEP_IN_EVALUATION), str
 EVALUATED = dict(zip(OPTIONS, (PRODUCT, PRODUCT, STEP, STEP_IN_EVALUATION, STEP_IN_EVALUATION), strict=True))
 LIBRARY = dict(zip(OPTIONS, (PRODUCT, PRODUCT, STEP, STEP, STEP_IN_EVALUATION), strict=True))
 
-NO_STEP = ("--backward cannot be used with the onnx frontend", "unknown option 'backward' for the onnx frontend")
+NO_STEP = (
+    "onnx frontend; a training step needs the code of the model, file.py:factory",
+    "unknown option 'backward' for the onnx frontend",
+)
 FILE = dict(zip(OPTIONS, (PRODUCT, PRODUCT, *[NO_STEP] * 3), strict=True))
 
 SAVED = ("cannot be used with a saved report", "has no backward pass")

@@ -140,6 +140,17 @@ def test_an_error_of_an_operator_states_the_shapes_that_met(model, inputs, opera
     assert str(caught.value).count("operands of") == 1
 
 
+def test_a_forgotten_batch_is_suggested():
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+    with pytest.raises(CostError) as caught:
+        estimate(net, (3, 8, 8))
+    end = "; is the dimension of the batch missing? Pass (1, 3, 8, 8), on the command line 1x3x8x8"
+    assert str(caught.value).endswith(end)
+    with pytest.raises(CostError) as caught:
+        estimate(nn.Sequential(net, nn.Flatten(2), nn.BatchNorm2d(4)), (1, 3, 8, 8))
+    assert "batch missing" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

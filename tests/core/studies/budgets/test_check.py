@@ -156,6 +156,7 @@ def test_a_file(write):
     [
         ("[total]\nflops = \n", 2, "Invalid value"),
         ("[total]\nflop = 1\n", 2, "total: unknown key 'flop'. Did you mean 'flops'? Expected one of flops, macs"),
+        ("flops = 1\n", 1, "time). Limits of the whole model are below a line [total]"),
         ("[totals]\nflops = 1\n", 1, ": unknown key 'totals' (expected strict, convention, baseline"),
         ("strict = 1\n", 1, "strict must be true or false (got 1)"),
         ('[total]\nmacs = 1\n\nmread = "100M"\n', 4, 'total: mread must be an integer or a string such as "100 MiB"'),

@@ -191,6 +191,13 @@ def test_an_expression_that_is_no_size_is_refused(dims, message):
         read(masked(), dims=dims)
 
 
+def test_a_file_without_names_of_sizes_takes_no_dims():
+    g = Graph()
+    model = g.model({"x": (TensorProto.FLOAT, (1, 4))}, g("Relu", "x"))
+    with pytest.raises(CostError, match=re.escape("'batch' (the model fixes all sizes: leave it out)")):
+        read(model, dims={"batch": 2})
+
+
 @pytest.mark.parametrize(
     "text", ["past +", "past ** 2", "3 + 4", "", "past / 2", "max(past, new)", "past" + " + 1" * 99]
 )

@@ -12,6 +12,7 @@ import pytest
 
 import costcore
 from costcore import CostError, ServingReport
+from costcore.api.estimate import check_target
 
 pytest.importorskip("transformers")
 
@@ -149,6 +150,18 @@ def test_a_missing_weight_is_named(tmp_path):
     del tensors[f"{LAYER}mlp.up_proj.weight"]
     with pytest.raises(CostError, match=r"no weights for 1 parameters of LlamaForCausalLM: .*up_proj.weight"):
         load(folder(tmp_path, tensors))
+
+
+def test_a_file_of_weights_is_answered_with_its_folder(tmp_path):
+    path = folder(tmp_path, plain())
+    with pytest.raises(ValueError, match=f"not a model. Pass its folder, {path}"):
+        check_target(f"{path}/model.safetensors")
+
+
+def test_weights_of_another_configuration_are_refused(tmp_path):
+    wrong = r"configuration beside it: .*mlp\.gate_proj\.weight \(3,072 of 3,200\)"
+    with pytest.raises(CostError, match=wrong):
+        ServingReport(folder(tmp_path, plain(), intermediate_size=100))
 
 
 def test_a_folder_without_weights_is_no_model(tmp_path):

@@ -327,6 +327,9 @@ def test_what_cannot_run_says_why(net):
     assert sum(each.memory is not None for each in found.left_out) == 1  # the least is captured, to show it
     with pytest.raises(CostError, match="repeats blocks"):
         plan(nn.Linear(4, 4), ("batch", 4), **options)
+    layers = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 2))
+    with pytest.raises(CostError, match=r"not with fewer or equal blocks instead of its 3 Linear.*--replicas 8$"):
+        plan(layers, ("batch", 4), **options)
     with pytest.raises(ValueError, match="has 4 devices, not 8"):
         plan(net, ("batch", 16, 64), meshes=[{"dp": 4}], **options)
     with pytest.raises(ValueError, match="unknown dimension of a mesh 'sp'"):
