@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor
-from torch.nn import Module
+from torch.nn import Module, Parameter
 from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_map_only
 
@@ -712,11 +712,17 @@ def _parameter_count(model: Module) -> int:
 
 def _note_on_shards(model: Module) -> Iterator[str]:
     # of tensor parallelism
+    all_of_them = (p for module in modules_of(model) for p in module._parameters.values())
+    if all(type(p) in _NOT_SHARDED for p in all_of_them):
+        return
     parameters = {id(p): p for module in modules_of(model) for p in module._parameters.values() if p is not None}
     local = {key: getattr(p, "_local_tensor", p).numel() for key, p in parameters.items() if not is_lazy(p)}
     n, n_local = sum(parameters[key].numel() for key in local), sum(local.values())
     if n_local < n:
         yield f"DTensor: this process is counted, with its shards of the parameters, {n_local:,} of {n:,} elements"
+
+
+_NOT_SHARDED = (Parameter, type(None))
 
 
 def _parameter_dtype(model: Module) -> torch.dtype:

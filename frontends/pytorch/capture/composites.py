@@ -516,11 +516,14 @@ def lay_out_as_fused(mode: CaptureMode, module: Module, args: Sequence[Any], kwa
 
     The slow path returns transposed attention, which later operators would copy.
     """
-    if mode.is_estimate and is_fused_with_data(module, args, kwargs):
+    if not mode.is_estimate:
+        return
+    with torch._C._ExcludeDispatchKeyGuard(CAPTURED):
+        transposed = [x for x in _tensors(y) if x.is_meta and not x.is_contiguous()]
+    if transposed and is_fused_with_data(module, args, kwargs):
         with torch._C._ExcludeDispatchKeyGuard(CAPTURED):
-            for x in _tensors(y):
-                is_whole = x.is_meta and x.untyped_storage().nbytes() == x.numel() * x.element_size()
-                if is_whole and not x.is_contiguous():
+            for x in transposed:
+                if x.untyped_storage().nbytes() == x.numel() * x.element_size():
                     x.as_strided_(x.shape, [prod(x.shape[i + 1 :]) for i in range(x.dim())])
 
 

@@ -27,7 +27,7 @@ from torch.jit import ScriptModule
 from torch.nn import DataParallel as TorchDataParallel
 from torch.nn import Module, Parameter
 from torch.nn.modules.lazy import LazyModuleMixin
-from torch.nn.parameter import is_lazy
+from torch.nn.parameter import UninitializedTensorMixin, is_lazy  # type: ignore[attr-defined]
 from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import Optimizer
 
@@ -139,7 +139,11 @@ def has_lazy_parameters(model: Module) -> bool:
 
 def _has_lazy(module: Module) -> bool:
     # Libraries have lazy modules of their own, such as the linear layer of PyTorch Geometric.
-    return any(is_lazy(x) for tensors in (module._parameters, module._buffers) for x in tensors.values())
+    for tensors in (module._parameters, module._buffers):
+        for x in tensors.values():
+            if isinstance(x, UninitializedTensorMixin):
+                return True
+    return False
 
 
 def _move_lazy_parameters(model: Module) -> None:
