@@ -71,7 +71,7 @@ class FitResult(Result):
         target: the memories of the device.
         needs: bytes by memory of the target; empty if unknown.
         because: the reason, as a sentence.
-        suggestions: changes that make it fit, or need less; each was captured.
+        suggestions: changes that make it fit or need less memory; the model was traced again with each.
         batch: the largest batch that fits, if the inputs name their batch; otherwise None.
         peak: the maximum bytes of values alive at once; None if unknown.
         where: the call at the peak, with its module.
@@ -195,12 +195,12 @@ def fit(
         optimizer: the optimizer of the step, and ``loss`` its loss; see :func:`costcore.estimate`.
         loss: as above.
         context: memory that a process takes before its first tensor. Default: the measured value in the file of the
-            device. Without such a value: 500 MiB (assumed) for a GPU, the same for an amount such as ``"24 GB"`` and a
-            model in code, and 0 in all other cases.
+            device. Without such a value: 500 MiB (assumed) for a GPU, and for an amount such as ``"24 GB"`` if the
+            model is code; otherwise 0.
         workspace: memory that kernels take besides tensors.
-        fragmentation: the share of the peak that an allocator loses on top of it.
+        fragmentation: the memory that an allocator loses to fragmentation, as a share of the peak; it is added.
         align: the alignment of values that are placed, in bytes.
-        suggestions: whether to capture suggestions too, if the model does not fit.
+        suggestions: whether to trace the model with suggested changes too, if it does not fit.
         options: further options of :func:`costcore.estimate`.
 
     Raises:
@@ -373,7 +373,7 @@ def _shown(nbytes: int) -> Formatted:
     return Formatted(nbytes, _text(nbytes))
 
 
-# Suggestions: each is captured, and reports its needs.
+# Suggestions: the model is traced with each, which gives its needs.
 
 
 LEAST_SAVING = 0.01
@@ -713,7 +713,7 @@ class Target:
         name: its name.
         memories: bytes by memory, names of :data:`MEMORIES`; empty if the memory of a device is unknown.
         device: the device, if it is known.
-        binary: the memories with KB, MB and GB read as powers of 1024; empty without such units.
+        binary: as ``memories``, with KB, MB and GB as powers of 1024; empty if no such unit was given.
         read: how sizes with such units were read, ``sram 256 KB = 256,000 B, 256 KiB = 262,144 B``.
     """
 
@@ -750,7 +750,7 @@ def target_of(target: object) -> Target:
         return _of_device(find_device(target))
     if not isinstance(target, str):
         raise TypeError(f"target must be {FORMS} (got {short_repr(target)})")
-    # RAM in GB is the memory of a device; in smaller units, the SRAM of a microcontroller beside its flash or ROM.
+    # RAM in GB is the memory of a device. RAM in smaller units is the SRAM of a microcontroller, which has flash too.
     target = re.sub(r"([0-9] ?Gi?B?) +(v?ram|memory)\b", r"\1", target, flags=re.IGNORECASE)
     text = target.lower()
     if re.search(r"\b(s?ram|flash|rom)\b", text):
@@ -764,7 +764,7 @@ def target_of(target: object) -> Target:
         )
     try:
         return _of_device(find_device(target))
-    except CostError:  # the file of a device, with a message of its own
+    except CostError:  # of a damaged file of a device; the message is complete
         raise
     except ValueError as error:
         raise ValueError(f"{error}. A target is {FORMS}") from None

@@ -83,7 +83,7 @@ class CapturingThread(Protocol):
         """Whether this is an estimate rather than a run."""
 
     def begin_thread(self, mode: CaptureMode, stack: ExitStack) -> None:
-        """Capture in the current thread, which this one started, until ``stack`` is closed."""
+        """Capture in the current thread, which the thread of this session started, until ``stack`` is closed."""
 
     def note_unseen(self, module: Module) -> None:
         """Record that a thread without a capture runs a module."""
@@ -281,8 +281,8 @@ class CaptureMode(TorchDispatchMode):
         return self._choose_run(plan, args, kwargs)(plan, args, kwargs)
 
     def _may_get_gradients(self, plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
-        # The model may write results into the tensor, and autograd wants gradients on the device of a tensor. Kernels
-        # inside of composite operators may write to its memory.
+        # A new CPU tensor then becomes a meta tensor: the model may write results into it, and autograd wants its
+        # gradient on the same device. Kernels inside composite operators may write to its memory, so there it stays.
         is_of_model = self.is_estimate and torch.is_grad_enabled() and not self.recording.inside.is_set
         return is_of_model and _is_real_on_cpu(plan, args, kwargs)
 
@@ -397,8 +397,8 @@ class CaptureMode(TorchDispatchMode):
                 if result is not None:
                     if plan.native == "aten::_coalesce":
                         self.assume(SPARSE_RESULT)
-                    error.__traceback__ = None  # autograd copies a gradient that a frame holds, too
-                    gc.collect(1)  # PyTorch may have imported something; see ``run_kernel``
+                    error.__traceback__ = None  # else its frames hold the gradient, and autograd copies it
+                    gc.collect(1)  # imports of PyTorch leave cycles that hold the frames; see ``run_kernel``
                     return result
             as_tensors = plan.with_scalar_tensors(args) if isinstance(error, RuntimeError) else None
             if as_tensors is None:
@@ -441,7 +441,7 @@ class CaptureMode(TorchDispatchMode):
         return self._run_unrecorded(plan, plan.with_scalar_tensors(args) or args, kwargs)
 
     def _run_move(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        # Meta and the other device are the same device in a run: nothing is copied.
+        # In a run the tensor is on that device already: the move copies nothing.
         if args[0].is_meta:
             self.ledgers.note(ONE_DEVICE)
             return self._run_unrecorded(self.cache.plans.of(_DETACH), args[:1], {})
@@ -453,9 +453,9 @@ class CaptureMode(TorchDispatchMode):
 
     def _run_assumed(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         known = None if plan.known_result is None else plan.known_result(self.values, plan.func, *args, **kwargs)
-        if known is not None and not (
-            known[1] & SELECTED and isinstance(known[0], bool)
-        ):  # tries ``if mask.sum() > 9``
+        # A condition on the count of a mask (``if mask.sum() > 9``) stays unknown, so that both sides are tried.
+        is_condition = known is not None and known[1] & SELECTED and isinstance(known[0], bool)
+        if known is not None and not is_condition:
             result, flags = known
             for assumption in assumptions_of(flags):
                 self.assume(assumption)
@@ -588,7 +588,7 @@ class ThreadState(threading.local):
 THREAD = ThreadState()
 
 
-# Patches of composite operators, without the key ``PreDispatch``
+# Patches of composite operators, for releases of PyTorch without the key ``PreDispatch``
 #
 # Patched Python functions see less than kernels at that key: calls from TorchScript or C++ are recorded as the inner
 # operators. Nothing is missed, and MACs and parameters are the same.
@@ -695,7 +695,7 @@ def _has_type(value: Any, schema_type: str) -> bool:
 
 PACKED = "memory: a recurrent layer on a packed sequence runs other operators on the meta device than on a CPU"
 
-LENGTHS = "memory: what ctc_loss keeps depends on the longest target, which is taken to be as long as the targets allow"
+LENGTHS = "memory: what ctc_loss keeps depends on the longest target, assumed to have the maximum length"
 
 _RECURRENT = frozenset((replacements.LSTM_NAME, *replacements.CPU_REPLACEMENTS))
 
@@ -887,10 +887,10 @@ class GraphConstants:
         self._addresses: frozenset[int] = frozenset()
 
     def include(self, model: Module | None, tensors: Sequence[object]) -> bool:
-        """Return whether all operands of a comparison are constants of a graph, so that the optimizer compares them.
+        """Return whether all operands of a comparison are constants of a graph: then TorchScript's optimizer compares.
 
-        The program itself never compares constants alone, because TorchScript folds such operators. Nor does it compare
-        numbers, because the operator takes tensors. 0-d constants arrive as numbers.
+        The program itself never compares constants alone, because TorchScript folds such operators. 0-d constants
+        arrive as numbers, so a comparison of numbers is the optimizer's too.
         """
         compared = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
         if compared and not isinstance(model, ScriptModule):

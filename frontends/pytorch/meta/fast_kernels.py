@@ -21,9 +21,9 @@ from .pointwise_kernels import (
     empty,
     empty_like,
     has_one_order,
+    has_plain_layout,
     into,
     is_contiguous,
-    is_dense,
     joined,
     keeps_strides,
 )
@@ -301,7 +301,7 @@ def adaptive_avg_pool2d(x: Tensor, sizes: Sequence[int]) -> Tensor | None:
 def flip(x: Tensor, dims: Sequence[int]) -> Tensor | None:
     """Return an empty tensor like ``x``."""
     axes = {axis % x.dim() for axis in dims if -x.dim() <= axis < x.dim()}
-    return empty_like(x) if len(axes) == len(dims) and is_dense(x) else None
+    return empty_like(x) if len(axes) == len(dims) and has_plain_layout(x) else None
 
 
 def triangle(x: Tensor, diagonal: int = 0) -> Tensor | None:
@@ -576,7 +576,7 @@ def unary_backward(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor | 
     if gradient.dtype not in FLOATS or gradient.dtype != x.dtype or gradient.shape != x.shape:
         return None
     if gradient.stride() == x.stride():
-        return empty_like(x) if is_dense(x) else None
+        return empty_like(x) if has_plain_layout(x) else None
     return joined(gradient, x, x.dtype)
 
 
@@ -822,7 +822,7 @@ def _batch_norm(
     if x.dim() < 2 or of_vectors is None or not are_vectors(vectors, (x.shape[1],), of_vectors):
         return None
     in_order = _are_normalized_in_order(x)
-    if not in_order and not is_dense(x):
+    if not in_order and not has_plain_layout(x):
         return None
     if (mean is None or var is None) and not (training and mean is None and var is None):
         return None

@@ -1,6 +1,6 @@
 """Empty meta tensors in the layouts of PyTorch's results, and element-wise operators on them.
 
-These are replacements of meta kernels, see :mod:`.fast_kernels`.
+These are replacements of meta kernels, see :mod:`.fast_kernels`. None means: PyTorch's own kernel runs.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ def empty_like(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
 
 
 def is_contiguous(x: Tensor) -> bool:
-    """Return whether ``x`` has elements and the strides of a new tensor, even along axes of length 1.
+    """Return whether ``x`` is not empty and has exactly the strides of a new tensor, also along axes of length 1.
 
-    PyTorch's ``is_contiguous`` ignores axes of length 1; its kernels do not agree on their strides.
+    PyTorch's ``is_contiguous`` ignores axes of length 1, and its kernels give these axes different strides.
     """
     return 0 not in x.shape and x.is_contiguous() and x.stride() == empty(x.shape, x.dtype).stride()
 
 
-def is_dense(x: Tensor) -> bool:
+def has_plain_layout(x: Tensor) -> bool:
     """Return whether ``x`` is contiguous, or an image with the channels last and no axis of length 0 or 1."""
     return is_contiguous(x) or (x.dim() == 4 and min(x.shape) > 1 and x.is_contiguous(memory_format=_CHANNELS_LAST))
 
 
 def keeps_strides(x: Tensor) -> bool:
-    """Return whether element-wise results have the strides of ``x``: it is dense, with its axes in any order."""
-    return is_dense(x) or (has_one_order(x) and _in_order_of(x, x.dtype).stride() == x.stride())
+    """Return whether element-wise results have the strides of ``x``: it has no gaps, with its axes in any order."""
+    return has_plain_layout(x) or (has_one_order(x) and _in_order_of(x, x.dtype).stride() == x.stride())
 
 
-def _is_dense(x: Tensor) -> bool:
-    # without gaps and overlaps, whatever the strides of axes of length 1
+def is_dense(x: Tensor) -> bool:
+    """Return whether ``x`` has no gaps and no overlaps, whatever the strides of axes of length 1."""
     steps = sorted((step, size) for step, size in zip(x.stride(), x.shape, strict=True) if size > 1)
     expected = 1
     for step, size in steps:
@@ -81,7 +81,7 @@ def into(kernel: Callable[..., Tensor | None]) -> Callable[..., Tensor | None]:
 
 
 def has_one_order(x: Tensor) -> bool:
-    """Return whether the strides of ``x`` order its axes in one way."""
+    """Return whether the strides of ``x`` determine the order of its axes."""
     sizes, steps = x.shape, x.stride()
     if not sizes or min(sizes) < 1 or min(steps) < 1:
         return False
@@ -93,7 +93,7 @@ def has_one_order(x: Tensor) -> bool:
 
 
 def _in_order_of(x: Tensor, dtype: torch.dtype) -> Tensor:
-    # of axes with equal strides, the longer one is outside
+    # If two axes have equal strides, the longer one is the outer one.
     order = sorted(range(x.dim()), key=lambda axis: (-x.stride()[axis], -x.shape[axis]))
     return torch.empty_permuted(x.shape, order, dtype=dtype, device=META)
 
@@ -124,7 +124,7 @@ def joined(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor | None:
     if x.shape == y.shape and (plain := _plain(dtype, x, y)) is not None:
         return plain
     if x.shape == y.shape and x.stride() == y.stride():
-        return empty_like(x, dtype) if is_dense(x) else _in_order_of(x, dtype) if has_one_order(x) else None
+        return empty_like(x, dtype) if has_plain_layout(x) else _in_order_of(x, dtype) if has_one_order(x) else None
     if min(x.shape, default=0) > 1 and has_one_order(x) and broadcasts(y.shape, x.shape):
         return _in_order_of(x, dtype)  # the first operand decides, whatever the strides of the second
     if x.shape == y.shape and (is_contiguous(x) or is_contiguous(y)) and _is_in_order(x) and _is_in_order(y):
@@ -160,15 +160,15 @@ def unary(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
 
 
 def _with_number(x: Tensor, dtype: torch.dtype) -> Tensor | None:
-    # A number is a tensor without axes, with which PyTorch orders the axes by their strides.
+    # PyTorch takes a number as a 0-d tensor. The result then has the axes in the order of the strides of ``x``.
     if 0 in x.shape or 0 in x.stride():
         return None
-    return empty(x.shape, dtype) if is_contiguous(x) else _in_order_of(x, dtype) if _is_dense(x) else None
+    return empty(x.shape, dtype) if is_contiguous(x) else _in_order_of(x, dtype) if is_dense(x) else None
 
 
 def whole_unary(x: Tensor) -> Tensor | None:
     """Return the result of :func:`unary`, and for integer tensors an integer result."""
-    return unary(x) if x.dtype not in INDICES else empty_like(x) if is_dense(x) else None
+    return unary(x) if x.dtype not in INDICES else empty_like(x) if has_plain_layout(x) else None
 
 
 def unary_in_place(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
@@ -184,7 +184,7 @@ def like(x: Tensor, *_: Any, **options: Any) -> Tensor | None:
     is_here = options.get("device") is None or torch.device(options["device"]).type == "meta"
     if not (is_same and is_kept and is_here) or 0 in x.shape:
         return None
-    return empty_like(x) if _is_dense(x) else None
+    return empty_like(x) if is_dense(x) else None
 
 
 def drawn_like(x: Tensor, **options: Any) -> Tensor | None:
@@ -193,7 +193,7 @@ def drawn_like(x: Tensor, **options: Any) -> Tensor | None:
 
 
 def arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
-    """Return the empty result of arithmetic on a floating-point tensor, and another one or a number."""
+    """Return the empty result of arithmetic between a floating-point tensor and another one, or a number."""
     if not _is_float(x) or type(alpha) not in (int, float):
         return None
     if isinstance(y, Tensor):
@@ -206,11 +206,14 @@ def arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | No
 def prelu(x: Tensor, weight: Tensor) -> Tensor | None:
     """Return an empty tensor like ``x``, for a weight of the same dtype that broadcasts to it."""
     fits = x.dtype in FLOATS and weight.dtype == x.dtype and broadcasts(weight.shape, x.shape)
-    return empty_like(x) if fits and _is_dense(x) else None
+    return empty_like(x) if fits and is_dense(x) else None
 
 
 def whole_arithmetic(x: Tensor, y: Tensor | float, alpha: float = 1) -> Tensor | None:
-    """Return the result of :func:`arithmetic`, also for integers and a mask by a tensor: it has the wider dtype."""
+    """Return the result of :func:`arithmetic`, also for two integer tensors, or a mask and a tensor.
+
+    It has the wider dtype.
+    """
     if isinstance(x, Tensor) and x.dtype is torch.bool and isinstance(y, Tensor) and y.dtype in (*FLOATS, *INDICES):
         return joined(x, y, y.dtype) if x.dim() and y.dim() and type(alpha) is int else None
     if not isinstance(x, Tensor) or x.dtype not in INDICES or type(alpha) is not int:
@@ -218,7 +221,7 @@ def whole_arithmetic(x: Tensor, y: Tensor | float, alpha: float = 1) -> Tensor |
     if isinstance(y, Tensor):
         are_whole = y.dtype in INDICES and bool(x.dim() and y.dim())  # a 0-d tensor does not affect the dtype
         return joined(x, y, torch.promote_types(x.dtype, y.dtype)) if are_whole else None
-    return empty_like(x) if type(y) is int and is_dense(x) else None
+    return empty_like(x) if type(y) is int and has_plain_layout(x) else None
 
 
 def difference(x: Tensor, y: Tensor | float, alpha: float = 1) -> Tensor | None:
@@ -240,7 +243,7 @@ def whole_arithmetic_in_place(x: Tensor, y: Tensor | float, alpha: float = 1) ->
     if x.dtype not in INDICES or type(alpha) is not int:
         return arithmetic_in_place(x, y, alpha=alpha)
     fits = y.dtype == x.dtype and broadcasts(y.shape, x.shape) if isinstance(y, Tensor) else type(y) is int
-    return x if fits and is_dense(x) else None
+    return x if fits and has_plain_layout(x) else None
 
 
 def divide(x: Tensor, y: float) -> Tensor | None:
@@ -249,12 +252,12 @@ def divide(x: Tensor, y: float) -> Tensor | None:
         return None
     steps = [step for step in x.stride() if step]
     is_expanded = 0 not in x.shape and all(a > b for a, b in pairwise(steps))
-    return empty_like(x) if is_dense(x) else empty(x.shape, x.dtype) if is_expanded else None
+    return empty_like(x) if has_plain_layout(x) else empty(x.shape, x.dtype) if is_expanded else None
 
 
 def combine_in_place(x: Tensor, y: Tensor, z: Tensor | float, *, value: float = 1) -> Tensor | None:
     """Return the operand that ``addcmul_`` and similar write to; optimizers use these operators."""
-    if not _is_float(x) or not is_dense(x) or type(value) not in (int, float):
+    if not _is_float(x) or not has_plain_layout(x) or type(value) not in (int, float):
         return None
     tensors = (y, z) if isinstance(z, Tensor) else (y,)
     return x if all(other.dtype == x.dtype and other.shape == x.shape for other in tensors) else None
@@ -262,7 +265,7 @@ def combine_in_place(x: Tensor, y: Tensor, z: Tensor | float, *, value: float = 
 
 def power(x: Tensor, exponent: float) -> Tensor | None:
     """Return the empty power of every element."""
-    return empty_like(x) if _is_float(x) and is_dense(x) and type(exponent) in (int, float) else None
+    return empty_like(x) if _is_float(x) and has_plain_layout(x) and type(exponent) in (int, float) else None
 
 
 def comparison(x: Tensor, y: Tensor | float) -> Tensor | None:
@@ -283,7 +286,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor | None:
 
 def test(x: Tensor) -> Tensor | None:
     """Return the empty mask of a test of every element."""
-    return empty_like(x, torch.bool) if is_dense(x) and x.dtype in (*FLOATS, *INDICES, torch.bool) else None
+    return empty_like(x, torch.bool) if has_plain_layout(x) and x.dtype in (*FLOATS, *INDICES, torch.bool) else None
 
 
 def negation(x: Tensor) -> Tensor | None:

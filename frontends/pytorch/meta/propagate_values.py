@@ -2,6 +2,9 @@
 
 It runs beside the meta device, below autograd, and does not change the run. The second section has results that are
 known, or assumed, although the operands are unknown.
+
+Of a tensor whose numbers are unknown, the pattern of zeros may be known: models write the weights of experts into
+zeros, and find the tokens of an expert by ``nonzero`` or ``> 0``.
 """
 
 from __future__ import annotations
@@ -60,7 +63,7 @@ _COVERING = frozenset(("aten::copy_", "aten::fill_", "aten::zero_"))
 
 
 def _histc(x: Tensor, bins: int = 100, *limits: float) -> Tensor:
-    # A GPU counts integers, a CPU does not.
+    # ``histc`` of integers works on a GPU, not on a CPU.
     return torch.histc(x.double(), bins, *limits).to(x.dtype)
 
 
@@ -73,7 +76,7 @@ _COMMUNICATING = ("c10d::", "_c10d_functional::", "_dtensor::")
 _CONTINUOUS = frozenset(("aten::rand", "aten::rand_like", "aten::uniform", "aten::uniform_"))
 
 _BELOW = 2**-24
-"""How far the largest number in float32 is below the end of its range: ``int(torch.rand(()) * n)`` is an index."""
+"""How far the largest float32 of ``torch.rand`` is below 1, so that ``int(torch.rand(()) * n)`` is a valid index."""
 
 _LOW_AND_HIGH = (("low", 0), ("high", None))
 
@@ -83,7 +86,7 @@ BOUNDS: Mapping[str, Sequence[tuple[str, Any]]] = {
     **dict.fromkeys(("aten::randint", "aten::randint_like"), _LOW_AND_HIGH),
     **dict.fromkeys(("aten::random", "aten::random_"), (("from", 0), ("to", None))),
 }
-"""The arguments of random operators that bound their numbers, and their defaults. Integers end below the second."""
+"""The arguments of random operators that bound their numbers, and their defaults; exclusive at the top for integers."""
 
 _DIFFERENCES = frozenset(("aten::sub", "aten::rsub"))
 
@@ -103,12 +106,12 @@ class PropagationRule:
         change: its effect on values.
         needs_values: whether its results are known only if all operands are.
         writes_first: whether it writes to its first argument alone, and its result depends on the old content.
-        is_random: whether it draws random numbers, or receives those of other processes; it is never run.
+        is_random: whether it draws random numbers or receives data of other processes; it never runs on known values.
         covers: whether it overwrites everything that it writes to.
         constant: returns the results that follow from shapes alone.
         choice: returns the results that are assumed if the operands are unknown.
-        follows_zeros: whether it writes numbers into its first operand, or asks which of its elements are zeros.
-        writes_zeros: whether it writes them.
+        follows_zeros: whether a pattern of zeros stays known: it writes into zeros, copies them or asks for them.
+        writes_zeros: whether it writes numbers into zeros.
         absorbing: the element of one operand that determines the result, such as False for ``and``; None without one.
         is_difference: whether it subtracts.
     """
@@ -201,7 +204,7 @@ class PropagationRule:
         return (low, high - (high - low) * _BELOW) if self._name in _CONTINUOUS else (low, high - 1)
 
     def may_change_values(self, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any) -> bool:
-        """Return whether calls like this one may change known values, by types, shapes and dtypes alone."""
+        """Return whether calls of these types, shapes and dtypes may change known values."""
         if not all(type(x) in PLAIN and x.layout is torch.strided and not x.is_nested for x in tensors):
             return False
         if self.change is Change.WRITE:
@@ -275,7 +278,7 @@ def _follow_new(
 
 
 def _absorb(values: Values, element: bool, tensors: Sequence[Tensor], result: Any) -> None:
-    # ``unknown & False`` is False: loops end at their maximum length, whatever a model generates.
+    # ``unknown & False`` is False. So a loop on ``unfinished & (length < max_length)`` ends at the maximum length.
     if not isinstance(result, Tensor) or result.dtype is not torch.bool:
         return
     for tensor in tensors:
@@ -292,7 +295,7 @@ def _absorb(values: Values, element: bool, tensors: Sequence[Tensor], result: An
 def _follow_zeros(
     values: Values, rule: PropagationRule, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any
 ) -> bool:
-    # The weights of experts, written into zeros, say by ``nonzero`` or ``> 0`` which tokens an expert gets.
+    # Unknown numbers are 1 in the pattern, zeros are 0.
     x = args[0] if args else None
     if not isinstance(x, Tensor) or not isinstance(result, Tensor) or not result.is_meta or not is_small(result):
         return False
@@ -358,7 +361,7 @@ def _follow_write(values: Values, rule: PropagationRule, args: Any, kwargs: Any,
 
 
 def _may_be_kept(target: Tensor) -> bool:
-    # Storages of integers are kept up to a limit in bytes, of which the tensor may be a part.
+    # The storage of integers is kept up to ``MAX_BYTES``; the tensor may be a view of a part of it.
     return is_small(target) or (target.dtype in INTEGERS and target.numel() * target.itemsize <= MAX_BYTES)
 
 
@@ -382,7 +385,7 @@ def _write_data(
 
 
 def _rests_on(readings: Collection[Reading]) -> tuple[int, int]:
-    # Deep chains are computed at once: computing recurses through waiting calls.
+    # A deep chain is computed now: later, this would recurse through all waiting calls.
     flags = depth = 0
     for contents, *_ in readings:
         flags |= contents.assumptions
@@ -463,7 +466,7 @@ BALANCED, FINITE, UNSHUFFLED, FACTORED, SELECTED = 1, 2, 4, 32, 64
 """Flags of values that rest on an assumption."""
 
 TOO_LARGE, DRAWN = 8, 16
-"""Flags of values that are unknown because of their number or because they are random, and of derived values."""
+"""Flags of unknown values: they are too many, or random. Derived values have the flag too."""
 
 ASSUMPTIONS: Mapping[int, str] = {
     BALANCED: "a choice over scores without data (topk, argmax, sort) was taken as spread evenly",
@@ -500,7 +503,7 @@ ShapeRule: TypeAlias = Callable[[Mapping[str, Any], Any], Iterable[ShapeResult]]
 
 
 FIRST_CHOICE: ContextVar[int] = ContextVar("first_choice", default=0)
-"""The first index that a choice over scores returns. Code may rule out index 0, such as that of the frequency 0."""
+"""The first index that a choice over scores returns. Code may exclude index 0, such as a zero frequency."""
 
 
 def spread(shape: torch.Size, dim: int, size: int, step: int = 1) -> Tensor:
@@ -569,7 +572,7 @@ def _one_of_each_row(rows: torch.Size, dim: int, size: int, shape: torch.Size) -
 
 
 def _bincount(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
-    # Counts are even among the requested bins; others are unknown.
+    # Even, if the result has only the ``minlength`` bins; with more bins the counts are unknown.
     bins, total = result.numel(), arguments["self"].numel()
     if arguments["minlength"] < bins or arguments["weights"] is not None:
         return []
@@ -577,7 +580,7 @@ def _bincount(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeRes
 
 
 def _all_places(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
-    # All elements were taken as nonzero, which is listed where the size of the result is assumed.
+    # The size of the result already rests on the assumption that all elements are nonzero; no flag is needed here.
     return [ShapeResult(result, partial(_places, arguments["self"].shape))]
 
 
@@ -603,7 +606,8 @@ def _cast_mask(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeRe
 
 
 def _difference(subtract: Callable[..., Tensor], x: Tensor | float, y: Tensor | float, **options: Any) -> Tensor:
-    # A mask and its complement both select every element: ``length - mask.sum(1)`` is the length.
+    # An unknown mask is assumed to select every element, and so is its complement: ``length - mask.sum(1)``, which
+    # would be 0, is taken as ``length``.
     result = subtract(x, y, **options)
     if result.dtype not in INTEGERS or bool(result.any()):
         return result
@@ -668,12 +672,14 @@ ABSORBING: Mapping[str, bool] = {
 
 
 WRITING_INTO_ZEROS = ("aten::scatter", "aten::scatter_add", "aten::index_put", "aten::index_add")
+"""Operators that write numbers into zeros, which makes a pattern."""
+
 ASKING_FOR_ZEROS = ("aten::gt.Scalar", "aten::ne.Scalar", "aten::_to_copy.", "aten::clone.")
-"""Operators that keep, or ask for, the pattern of zeros of a tensor of unknown numbers."""
+"""Operators that copy a pattern of zeros, or ask which elements are not zero."""
 
 
 def _no_overflow(arguments: Mapping[str, Any], _: None) -> Iterable[ShapeResult]:
-    # of gradients that were scaled
+    # Gradients that were scaled are assumed to be finite.
     found = arguments["found_inf"]
     return [ShapeResult(found, partial(_full, found.shape, 0, found.dtype), FINITE)]
 
@@ -744,7 +750,7 @@ _MASKED = -1e4
 
 
 class MaskedScores:
-    """A counter of scores that masks exclude, each mask once.
+    """Counts the scores that masks exclude; the count of each mask is cached.
 
     Args:
         values: the known values of meta tensors.
@@ -786,7 +792,7 @@ class MaskedScores:
         return isinstance(value, (int, float)) and value <= _MASKED
 
     def _count(self, mask: Tensor, scores: Tensor, masked: int | None) -> int:
-        # A mask of floats is added; in one of bools the value ``masked`` excludes.
+        # A mask of floats is added to the scores. In a mask of bools, elements equal to ``masked`` are excluded.
         known = self._values.of(mask)
         if known is None or not known.numel():
             return 0

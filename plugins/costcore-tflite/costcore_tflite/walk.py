@@ -1,4 +1,8 @@
-"""Walk the graphs of a file: control flow, constants that are unpacked before the run, and everything else as calls."""
+"""Walk the graphs of a file: follow control flow, skip operators that unpack constants, record all others as calls.
+
+An axis is *open* if the file leaves its size to the input, such as the batch. Old converters also leave out the whole
+shape of a result; the runtime infers it, and so does this walk.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,7 @@ LARGEST = 2**40
 """The maximum size of an axis."""
 
 JOINS = frozenset(("UpdateComputationSubgraphIndex", "BodySubgraphIndex"))
-"""Options of reductions and scatters: the number of the graph that combines two elements."""
+"""Options of reductions and scatters: the index of the graph that combines two elements."""
 
 
 class Quantized(GraphValue):
@@ -58,7 +62,7 @@ class Quantized(GraphValue):
 
 
 def value_of(tensor: TensorInfo, batch: Dim) -> Quantized:
-    """Return the value of a tensor of a file. Its size in an open axis is a multiple of the batch."""
+    """Return the value of a tensor of a file. In an open axis, its size is the stored size times the batch."""
     shape = tensor.shape
     if tensor.open_axes:
         shape = tuple(batch * size if i in tensor.open_axes else size for i, size in enumerate(shape))
@@ -80,7 +84,7 @@ class Walker:
         recording: receives the calls.
         model: the file.
         sizes: the sizes that the file leaves open.
-        shapes: the shapes of the inputs, by the tensor.
+        shapes: the shapes of the inputs, by the index of the tensor.
     """
 
     def __init__(self, recording: GraphRecording, model: Model, sizes: OpenSizes, shapes: Mapping[int, Shape]) -> None:
@@ -94,7 +98,7 @@ class Walker:
         tensors = [tensor for each in model.graphs for tensor in each.tensors]
         are_batches = all(graph.tensors[index].open_axes in ((), (0,)) for index in graph.inputs)
         results = (each.tensors[i] for each in model.graphs for o in each.operators for i in o.outputs)
-        self._follows = (
+        self._infers_shapes = (
             not are_batches
             or any(len(tensor.open_axes) > 1 for tensor in tensors)
             or not all(tensor.shape for tensor in results)  # scalars, or shapes that the runtime finds
@@ -121,7 +125,7 @@ class Walker:
         return [value_of(tensor, self._batch) for tensor in tensors]
 
     def _largest(self, tensor: TensorInfo, whole: TensorInfo) -> TensorInfo:
-        """Return a tensor with a data-dependent size at its maximum: the shape of the whole of which it is a part."""
+        """Return the result of a SLICE with every data-dependent size at its maximum, that of the sliced tensor."""
         if whole.open_axes or len(whole.shape) != len(tensor.shape):
             return tensor
         shape = tuple(whole.shape[i] if i in tensor.open_axes else size for i, size in enumerate(tensor.shape))
@@ -135,8 +139,8 @@ class Walker:
             self._at = position, graph.name
             inputs = [None if i < 0 else values[i] for i in operator.inputs]
             outputs = [values[i] for i in operator.outputs]
-            if self._follows:
-                self._follow(operator, inputs, [graph.tensors[i] for i in operator.outputs], outputs)
+            if self._infers_shapes:
+                self._infer_shapes(operator, inputs, [graph.tensors[i] for i in operator.outputs], outputs)
             if operator.name in CONTROL_FLOW:
                 self._control_flow(operator, inputs, outputs, place)
             else:
@@ -146,14 +150,14 @@ class Walker:
         position, name = self._at
         return f"operator {position} of graph {name or 0!r}"
 
-    def _follow(
+    def _infer_shapes(
         self,
         operator: OperatorInfo,
         inputs: Sequence[Quantized | None],
         tensors: Sequence[TensorInfo],
         outputs: Sequence[Quantized],
     ) -> None:
-        """Give results without a shape, and open axes, the sizes that follow from the operands, or else symbols."""
+        """Infer missing shapes and open axes of results from the operands; sizes that depend on data are symbols."""
         if operator.name in RUNS_GRAPHS:
             return  # they take the shapes of the results of that graph
         shapes = shapes_of(operator, inputs)
@@ -187,7 +191,7 @@ class Walker:
 
     def _returned(self, outputs: Sequence[Quantized], inner: Sequence[GraphValue]) -> Sequence[Quantized]:
         """Return the results of an operator that runs a graph, with the shapes of the results of this graph."""
-        if self._follows:
+        if self._infers_shapes:
             for value, made in zip(outputs, inner, strict=False):
                 value.shape = made.shape
         return outputs
@@ -209,7 +213,7 @@ class Walker:
             return
         if operator.name in NPUS:
             self._recording.note(
-                f"{operator.name} hides the part that was compiled for an NPU: count the file from before that compiler"
+                f"{operator.name} contains the part that was compiled for an NPU: count the file before it"
             )
         kind, options = operator.name, operator.options
         arguments: dict[str, Any] = {"inputs": inputs}
@@ -243,7 +247,7 @@ class Walker:
             self._call(options["DecompositionSubgraphIndex"], given, outputs, place.inside("composite"))
 
     def _call(self, index: int, given: Sequence[GraphValue], outputs: Sequence[Quantized], place: Place) -> None:
-        """Record a graph once, with the values that it is given and returns."""
+        """Record one run of a graph, with its inputs and results."""
         flow = self._recording.dataflow
         first = flow.new_id()
         inner = self._inner(index, given, place)
@@ -253,7 +257,7 @@ class Walker:
         """Record a graph with the values that it is given; return its results."""
         graph, flow = self._graph(index), self._recording.dataflow
         values = self._values(graph)
-        if self._follows:
+        if self._infers_shapes:
             for i, value in zip(graph.inputs, given, strict=False):
                 if graph.tensors[i].open_axes or not graph.tensors[i].shape:
                     values[i].shape = value.shape
@@ -310,7 +314,7 @@ def counted_trips(condition: Graph, body: Graph, given: Sequence[GraphValue]) ->
     """Return how often a loop runs that counts from a constant to a constant; None if this depends on data.
 
     The condition is a comparison LESS of a carried value with a constant, or with a carried value that never changes.
-    As converters write recurrent layers, it may also be several of these, joined by LOGICAL_AND. The body adds a
+    It may also be several of these joined by LOGICAL_AND, as converters write for recurrent layers. The body adds a
     constant to each compared value. The comparison that fails first ends the loop.
     """
     producers = {index: operator for operator in condition.operators for index in operator.outputs}
@@ -396,7 +400,7 @@ def _transposed_conv(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
 
 
 def _svdf(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
-    """A number of 32 bits for each filter; with integers, also one for each unit."""
+    """A 32-bit number for each filter; with integers, also one for each unit."""
     x, features = _first_two(inputs)
     if x is None or features is None or not (x.shape and features.shape):
         return ()
@@ -411,13 +415,13 @@ def _lstm(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
 
 
 def _axes(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
-    """A number of 32 bits for each axis of the operand, and for each that is reduced."""
+    """A 32-bit number for each axis of the operand, and for each reduced axis."""
     x, axes = _first_two(inputs)
     return () if x is None or axes is None else (4 * x.ndim, 4 * axes.size)
 
 
 def _sums(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
-    """A number of 32 bits for each axis, as above, and with integers a sum of 32 bits for each element."""
+    """A 32-bit number for each axis, as above; with integers, also a 32-bit sum for each element."""
     return (*_axes(inputs, y), 4 * y.size) if y.dtype in _INTEGERS else _axes(inputs, y)
 
 
