@@ -250,6 +250,13 @@ class CaptureMode(TorchDispatchMode):
         kwargs = kwargs or {}
         return self._choose_run(plan, args, kwargs)(plan, args, kwargs)
 
+    # How an operator runs:
+    # * ``_run_unrecorded``: only its result and its views matter;
+    # * ``_run_on_meta``, ``_run_without_data``, ``_run_assumed``: an estimate lacks the data, which it replaces;
+    # * ``_run_comparison``, ``_run_scalar_tensor``, ``_run_move``: calls of PyTorch itself, not of the model;
+    # * ``_run_control_flow``, ``_run_packed``, ``_run_decomposed``: operators that stand for several;
+    # * ``_call``: all others, replayed from the cache if an equal call has run.
+
     def _choose_run(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Callable[[OperatorPlan, Any, Any], Any]:
         if self.paused.is_set:
             return self._run_unrecorded
@@ -272,7 +279,7 @@ class CaptureMode(TorchDispatchMode):
                 return self._run_move
         if plan.assumed_result is not None and self._is_without_data(args):
             return self._run_assumed
-        return self._choose_whole(plan)
+        return self._choose_recorded_run(plan)
 
     def _run_scalar_tensor(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         # Inside vmap, PyTorch moves the Python number of ``x * 2`` into a tensor by the operator that copies tensors.
@@ -298,7 +305,7 @@ class CaptureMode(TorchDispatchMode):
     def _run_without_data(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         # The operands lose their data, so that nothing of the result is known.
         if plan.written:
-            result = self._choose_whole(plan)(plan, args, kwargs)
+            result = self._choose_recorded_run(plan)(plan, args, kwargs)
             for target in all_tensors(plan.written_arguments(args, kwargs)):
                 # Parameters are excluded: they are initialized at random, but no branch depends on them.
                 if type(target) is Tensor and not target.is_meta:
@@ -321,14 +328,14 @@ class CaptureMode(TorchDispatchMode):
         if kwargs.get("generator") is not None:
             kwargs["generator"] = None
         if plan.is_random:
-            return self._choose_whole(plan)(plan, args, kwargs)
+            return self._choose_recorded_run(plan)(plan, args, kwargs)
         return self._choose_run(plan, args, kwargs)(plan, args, kwargs)
 
     def _run_on_meta(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        run = self._choose_whole(plan) if plan.is_recorded else self._run_unrecorded
+        run = self._choose_recorded_run(plan) if plan.is_recorded else self._run_unrecorded
         return run(plan, args, {**kwargs, "device": META})
 
-    def _choose_whole(self, plan: OperatorPlan) -> Callable[[OperatorPlan, Any, Any], Any]:
+    def _choose_recorded_run(self, plan: OperatorPlan) -> Callable[[OperatorPlan, Any, Any], Any]:
         if plan.is_control_flow:
             return self._run_control_flow
         if plan.has_packed_weight:
@@ -463,7 +470,7 @@ class CaptureMode(TorchDispatchMode):
             assert plan.assumed_result is not None
             assumed = plan.assumed_result(*without_data(args), **kwargs)
             if assumed is None:
-                return self._choose_whole(plan)(plan, args, kwargs)
+                return self._choose_recorded_run(plan)(plan, args, kwargs)
             result, assumption = assumed
             if self.branches is not None and not isinstance(result, (Tensor, tuple)):
                 result, assumption = self._decided(self.branches, result, assumption, args)
