@@ -15,7 +15,7 @@ from math import ceil
 from os import PathLike
 from typing import Any, Literal, NamedTuple
 
-from costcore.analyses.devices.device import Device, find_device, link_of
+from costcore.analyses.devices.device import Device, find_device, link_of, memory_size
 from costcore.api.estimate import model_of
 from costcore.errors import CostError, CostWarning, unknown
 from costcore.ir import BITS, Tensor
@@ -826,12 +826,7 @@ def memory_of(device: str | PathLike[str] | Device | None) -> int:
     """
     if device is None:
         raise TypeError("max_sequences needs a device, or memory='80 GB'")
-    found = find_device(device)
-    if found.memory.dram_gb is None:
-        raise CostError(
-            f"the size of the memory of {found.name} is unknown: state it, as --memory '80 GB' or memory='80 GB'"
-        )
-    return int(1e9 * found.memory.dram_gb)
+    return memory_size(find_device(device))
 
 
 # Storage formats of weights and caches.

@@ -15,7 +15,7 @@ from costcore.api.estimate import estimate, model_and_inputs
 from costcore.errors import CostError, unknown
 from costcore.reports.data import ReportData
 from costcore.reports.report import Report
-from costcore.studies.batch_inputs import CONTEXT, inputs_of_batch, make_limit
+from costcore.studies.batch_inputs import inputs_of_batch, make_limit
 from costcore.studies.batch_size import Captures, LargestBatch, check_model, find_largest, step_options
 from costcore.studies.serving.report import memory_of
 from costcore.studies.training.figures import (
@@ -124,7 +124,7 @@ class TrainingLedger(Result, LedgerData):
         capacity_factor: float | None = None,
         because: str = "",
         device_memory: int | str | None = None,
-        context: int | str = CONTEXT,
+        context: int | str | None = None,
         **options: Any,
     ) -> Stage:
         """Add a stage, such as pre-training, context extension or fine-tuning, and return it.
@@ -279,7 +279,7 @@ def largest_step(
     inputs: Any,
     memory: int | str,
     *,
-    context: int | str = CONTEXT,
+    context: int | str | None = None,
     accumulates: bool = False,
     optimizer: Any = None,
     **options: Any,

@@ -125,7 +125,7 @@ def test_strict_fails_if_a_call_has_no_time(tmp_path, mine, capsys):
         (["--device", "l4", "--tf32", "linear"], "unknown operator of tf32 'linear' (expected conv, matmul)"),
         (["--device", "l4", "--sort", "bound"], "unknown column 'bound'"),
         (["--device", "l4,t4", "--groups"], "--groups cannot be used with several devices"),
-        (["--device", "l4,t4", "--output", "a.json"], "unknown suffix (expected one of .csv, .md, .tex)"),
+        (["--device", "l4,t4", "--output", "a.txt"], "unknown suffix (expected one of .csv, .md, .tex, .json, .html, "),
         ([], "the following arguments are required: --device"),
     ],
 )

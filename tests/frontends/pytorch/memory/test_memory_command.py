@@ -85,6 +85,16 @@ def test_json_has_all_figures(target, capsys):
     assert len(data["lines"]) == 5
 
 
+def test_a_device_by_name_means_what_fit_means(target, capsys):
+    for device, others in (("l4", ()), ("mi300x", ()), ("24 GB", ("--allocator", "tensors"))):
+        inputs = ["--input", "batch,64", "--optimizer", "adamw", "--format", "json"]
+        assert main(["memory", target, "--memory", device, *inputs, *others]) == 0
+        found = json.loads(capsys.readouterr().out)["largest"]
+        assert main(["fit", target, device, *inputs]) == 0
+        assert found["batch"] == json.loads(capsys.readouterr().out)["batch"], device
+        assert found["limit"]["allocator"] == ("cuda" if device == "l4" else "tensors")
+
+
 def test_no_batch_fits(target, capsys):
     terms = ["--memory", "2MiB", "--context", "1 MiB", "--optimizer", "adamw"]
     assert main(["memory", target, "--input", "batch,64", *terms]) == 0
@@ -148,7 +158,7 @@ def test_the_command_and_the_function_agree(target, capsys):
 
 def test_the_memory_may_be_that_of_a_device(target, capsys):
     """An L4 has 24 GB: 24 * 10**9 bytes."""
-    command = ["memory", target, "--input", "batch,64", "--memory"]
+    command = ["memory", target, "--input", "batch,64", "--allocator", "cuda", "--memory"]
     assert main([*command, "l4"]) == main([*command, "24 GB"]) == 0
     by_name, by_size = capsys.readouterr().out.replace(" (24 GB = 24,000,000,000 B)", "").split("largest batch")[1:]
     assert by_name == by_size
