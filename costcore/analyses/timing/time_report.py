@@ -458,7 +458,7 @@ def comparison_remarks(times: Sequence[TimeReport]) -> list[str]:
     lines = [MEANING.format(fusion=FUSIONS[first.fusion], device="the device")]
     if any(time.seconds is None for time in times):
         lines.append(UNCALIBRATED)
-    lines += [line for time in times for line in (*float32_products(time), *unknown_rates(time))]
+    lines += [line for time in times for line in (*time.without_effect, *float32_products(time), *unknown_rates(time))]
     return [*dict.fromkeys(lines), *remarks(first.trace)]
 
 
@@ -528,7 +528,7 @@ def time_remarks(report: Times) -> list[str]:
     meant, *whole_run = meaning(report)
     lines = [meant, *([UNCALIBRATED] if report.calibrated is None else report.calibrated.remarks), *whole_run]
     lines += communication_lines(report)
-    return [*lines, *float32_products(report), *unknown_rates(report), *remarks(report.trace)]
+    return [*lines, *report.without_effect, *float32_products(report), *unknown_rates(report), *remarks(report.trace)]
 
 
 def float32_products(report: Times) -> list[str]:

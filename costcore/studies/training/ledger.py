@@ -32,6 +32,7 @@ from costcore.studies.training.figures import (
     whole,
 )
 from costcore.studies.training.step import (
+    ATTENTION,
     INSIDE,
     KINDS,
     MODEL_PHASES,
@@ -178,6 +179,8 @@ class TrainingLedger(Result, LedgerData):
         step = Step(captured, packing, None if batch is None else whole(batch, "batch"), _capacity(capacity_factor))
         if not captured.trace.has_backward:
             raise CostError(f"{stage}: the report has no backward pass: capture a training step (backward=True)")
+        if packing.masks_are_causal and not any(product.kind == ATTENTION for product in step.products):
+            raise ValueError('masks="causal" (--masks causal) needs a model with attention: leave it out')
         if packing.documents:
             if step.sequence is None:
                 raise ValueError("document_lengths needs a model with attention")
@@ -686,6 +689,8 @@ def _verdict(crossing: Crossing) -> str:
 
 
 def _remarks(ledger: LedgerData) -> Iterator[str]:
+    if ledger.pairs == "packed" and ledger.stages and not any(each.step.packing.documents for each in ledger.stages):
+        yield "packed pairs are the causal ones: no stage has document_lengths"
     if ledger.device is not None:
         yield from find_device(ledger.device).describe_peak(ledger.dtype, is_printed=True)
     reasons: dict[str, list[str]] = {}
