@@ -118,7 +118,9 @@ def test_no_batch_fits(target, capsys):
         (("--memory", "8GiB", "--context", "x"), 2, "--context must be an integer"),
         (("--memory", "8GiB", "--global-batch", "0"), 2, "global_batch must be at least 1"),
         (("--memory", "8GiB", "--allocator", "gpu"), 2, "invalid choice: 'gpu'"),
-        (("--memory", "8GiB", "--input", "nx64"), 2, "is invalid (expected 1x3x224x224"),
+        (("--memory", "8GiB", "--input", "nx64"), 2, "--input 'nx64': did you mean n,64?"),
+        (("--memory", "8GiB", "--input", "2*64:int64"), 2, "did you mean 2x64:int64?"),
+        (("--memory", "8GiB", "--input", "n.64"), 2, "is invalid (expected 1x3x224x224"),
         (("--memory", "8GiB", "--train", "--checkpoint", "Blok"), 2, "unknown class of modules in checkpoint 'Blok'"),
         (("--memory", "8GiB", "--input", "batch,63"), 1, "with a batch of 2"),
         ((), 2, "--memory is missing: run costcore memory"),
@@ -134,6 +136,15 @@ def test_mistakes(target, capsys, arguments, code, message):
     else:
         assert main(given) == code
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[], ["fit", "l4"]])
+def test_misread_inputs_have_the_fix(target, capsys, command):
+    whole = [*command[:1], target, *command[1:]]
+    assert main([*whole, "--input", "[2,64]"]) != 0
+    assert capsys.readouterr().err.endswith("[2,64] are values; for a shape: --input 2x64\n")
+    assert main([*whole, "--seq", "64"]) != 0
+    assert "--seq is the input of language models: pass the shape of this one, --input 1x3" in capsys.readouterr().err
 
 
 def test_inputs_are_required_and_other_models_refused(target, capsys):
