@@ -569,7 +569,9 @@ def _parse_input(text: str, value: str) -> Any:
     if sizes := re.fullmatch(r"\(?\s*(\d+(?:[,\sX]+\d+)+),?\s*\)?", value) if not match or "(" in value else None:
         raise ValueError(f"--input {short_repr(text)}: did you mean {'x'.join(re.findall('[0-9]+', sizes[1]))}?")
     if not match:
-        raise ValueError(f"--input {short_repr(text)} is invalid (expected {INPUT_FORMS})")
+        shape_of_it = _with_commas(value)
+        expected = f": did you mean {shape_of_it}?" if shape_of_it else f" is invalid (expected {INPUT_FORMS})"
+        raise ValueError(f"--input {short_repr(text)}{expected}")
     if "," in match[1]:
         shape = _named_shape(text, match[1])
     else:
@@ -581,6 +583,16 @@ def _parse_input(text: str, value: str) -> Any:
         what = f"unknown dtype {match[2]!r}. Did you mean {near!r}?" if near else unknown("dtype", match[2], BITS)
         raise ValueError(f"--input {short_repr(text)}: {what}")
     return Tensor(shape, match[2])
+
+
+def _with_commas(value: str) -> str:
+    # The shape that sizes and names between x or * stand for, batchx3x8 or 1*3*8; empty if it is none.
+    shape, colon, dtype = value.partition(":")
+    parts = [part.strip() for part in re.split("[*×]" if re.search("[*×]", shape) else "x", shape)]
+    if len(parts) < 2 or not all(part.isidentifier() or _NUMBER.fullmatch(part) for part in parts):
+        return ""
+    has_names = any(map(str.isidentifier, parts))
+    return f"{(',' if has_names else 'x').join(parts)}{colon}{dtype}"
 
 
 def _named_shape(text: str, value: str) -> tuple[Any, ...]:

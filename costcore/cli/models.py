@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -171,6 +171,8 @@ def report_of(
         except UnknownOptionError as error:
             raise ValueError(unknown_options(target, error)) from error
         except CostError as error:
+            if hint := _hint(error, args.input if inputs is None else inputs, args):
+                raise CostError(hint) from error
             if parsed is not None or isinstance(model, str):
                 raise
             raise CostError(f"{error}; no --input was given") from error
@@ -178,6 +180,20 @@ def report_of(
     if report.assumptions:
         print_message(f"costcore: {target}: assumed: the totals depend on {n_assumptions(report.trace)}")
     return report
+
+
+def _hint(error: CostError, texts: Sequence[str], args: argparse.Namespace) -> str:
+    # The message of an error that a misread input explains; empty if none does.
+    first = str(error).partition("\n")[0]
+    lists = [text for text in texts if re.fullmatch(r"([^=]+:?=)?\[\d+(,\s*\d+)+\]", text)]
+    if lists and "list" in first:
+        name, equals, value = lists[0].rpartition("=")
+        shape = "x".join(re.findall(r"\d+", value))
+        what, argument = first.partition(" - got (")[0], f"{name.removesuffix(':')}{equals}{shape}"
+        return f"{what}. {value} are values; for a shape: --input {argument}"
+    if getattr(args, "seq", None) and "unexpected keyword argument 'input_ids'" in first:
+        return f"{first}. --seq is the input of language models: pass the shape of this one, --input 1x3x224x224"
+    return ""
 
 
 def _check_and_say_mode(report: Report, model: Any, target: str, args: argparse.Namespace, is_quiet: bool) -> None:
@@ -227,7 +243,13 @@ def model_to_capture(args: argparse.Namespace, what: str = "") -> Iterator[Any]:
     """Context manager: load the model of a command, and show on a terminal how long its capture takes."""
     paths = module_search_path(args.python_path, args.model)
     with paths, printed_warnings(args.model), waiting(f"capturing {what}{args.model}"):
-        yield loaded(args.model, args)
+        model = loaded(args.model, args)
+        try:
+            yield model
+        except CostError as error:
+            if hint := _hint(error, args.input, args):
+                raise CostError(hint) from error
+            raise
 
 
 def loaded(target: str, args: argparse.Namespace) -> Any:

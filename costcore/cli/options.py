@@ -296,6 +296,7 @@ def add_sequence(parser: argparse.ArgumentParser, batch: str) -> None:
             if tokens < 1:
                 raise argparse.ArgumentError(self, f"expected a number of tokens, 4096 or 4k (got {values!r})")
             namespace.input = [*namespace.input, f"input_ids={batch},{tokens}:int64"]
+            namespace.seq = values
 
     parser.add_argument(
         "--seq",

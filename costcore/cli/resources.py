@@ -12,7 +12,7 @@ from typing import Any
 
 from costcore.analyses.devices.device import Device, device_names, find_device, links_by_group
 from costcore.analyses.timing.bound import BOUNDS, LEAST, OBSERVED
-from costcore.analyses.timing.time_report import TIMES, TIMES_BY_TYPE, TimeReport, show_devices
+from costcore.analyses.timing.time_report import TIMES, TIMES_BY_TYPE, TimeReport, table_of_devices
 from costcore.analyses.timing.times import TF32_OPERATORS, check_dtype
 from costcore.api.estimate import in_mode, load_model, module_search_path
 from costcore.api.hook import parse_inputs
@@ -77,9 +77,6 @@ TIME_EXAMPLES = """examples:
 The time is a lower bound: no implementation is faster. `costcore devices` lists the devices.
 
 exit codes: 0 success, 1 model error (with --strict also a partial or assumed time), 2 usage error"""
-
-TABLES = (".csv", ".md", ".tex")
-"""Suffixes of the file of ``--output`` for several devices, which are a table."""
 
 
 def time_parser() -> argparse.ArgumentParser:
@@ -169,7 +166,7 @@ def run_time(args: argparse.Namespace) -> int:
     elif len(times) == 1:
         _show_one(times[0], args)
     else:
-        write_output(lambda out: show_devices(times, out, _format(args), unit_of(args), args.digits), args.output)
+        write_result(table_of_devices(times, unit_of(args), args.digits), args)
     if args.strict and problems:
         print_message(f"costcore: {' and '.join(problems)}, which is an error with --strict")
         return FAILURE
@@ -191,7 +188,7 @@ def _compare(time: TimeReport, args: argparse.Namespace) -> list[str]:
 def _checked(args: argparse.Namespace, devices: Sequence[Device]) -> dict[str, Any]:
     check_digits(args.digits)
     check_top(args.top)
-    format_of(args, "table", RESULT_FILES if len(devices) == 1 else TABLES)
+    format_of(args, "table", RESULT_FILES)
     columns = TIMES if args.groups else TIMES_BY_TYPE
     choose(columns, [*_columns(args, columns), *([args.sort] if args.sort else [])] or ["bound_seconds"])
     if args.dtype is not None:
@@ -200,7 +197,6 @@ def _checked(args: argparse.Namespace, devices: Sequence[Device]) -> dict[str, A
     given |= {"--measured": args.measured}
     if args.measured and (args.columns or args.sort or str(args.output).endswith((".html", *SAVED))):
         raise ValueError("--measured cannot be used with --columns, --sort, or a page, workbook or picture")
-    given["--format json"] = args.format == "json"
     if len(devices) > 1 and (flags := [flag for flag, value in given.items() if value]):
         raise ValueError(f"{', '.join(flags)} cannot be used with several devices, which are one row each")
     return {
@@ -253,9 +249,6 @@ def _show_one(time: TimeReport, args: argparse.Namespace) -> None:
 # ``costcore memory``.
 
 
-TERMS = {"size": "--memory", "context": "--context", "workspace": "--workspace"}
-"""The options that are sizes."""
-
 MEMORY_EXAMPLES = """examples:
   costcore memory torchvision:resnet50 --memory 24GiB --input batch,3,224,224
   costcore memory torchvision:resnet50 --memory 24GiB --input batch,3,224,224 --train --optimizer adamw
@@ -292,11 +285,11 @@ def memory_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--allocator",
-        default=ALLOCATORS[0],
         choices=ALLOCATORS,
-        help="cuda: memory that PyTorch's caching allocator reserves; default: peak of live tensors",
+        help="cuda: memory that PyTorch's caching allocator reserves; tensors: the peak of live tensors; default: cuda "
+        "if --memory is an NVIDIA GPU by name, else tensors",
     )
-    add_memory_terms(parser, CONTEXT, f"{CONTEXT}, assumed")
+    add_memory_terms(parser, None, f"that of the device file, else {CONTEXT}, assumed")
     add_output(parser)
     add_frontend_switches(parser)
     return parser
@@ -318,9 +311,10 @@ def run_memory(args: argparse.Namespace) -> int:
     requested_mode(args)
     format_of(args, "table", RESULT_FILES)
     refuse_few_bytes(args.size, "--memory", device_names())
-    if args.size.strip()[:1].isalpha():  # a device
-        args.size = target_of(args.size).memories.get("memory", args.size)
-    _, context, workspace = (parse_bytes(getattr(args, name), flag) for name, flag in TERMS.items())
+    if args.size.strip()[:1].isdecimal():
+        parse_bytes(args.size, "--memory")
+    workspace = parse_bytes(args.workspace, "--workspace")
+    context = None if args.context is None else parse_bytes(args.context, "--context")
     limit = make_limit(args.size, context, workspace, args.fragmentation, args.allocator)
     check_global_batch(args.global_batch, args.replicas)
     found = _fit(args, limit)

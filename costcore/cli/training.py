@@ -209,6 +209,8 @@ def run_train(args: argparse.Namespace) -> int:
     pairs = args.pairs or ("causal" if args.attention == "computed" else "all")
     ledger = TrainingLedger(devices=args.devices, device=args.device, dtype=args.dtype, peak=args.peak, pairs=pairs)
     documents = _lengths(args.document_lengths)
+    if pairs == "packed" and not documents:
+        raise ValueError("--pairs packed needs the documents in a sequence, as --document-lengths 1500,548")
     check_model(args.model)
     stage = _add(
         ledger,

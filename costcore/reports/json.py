@@ -422,6 +422,8 @@ def read(source: str | bytes | PathLike[str]) -> Contents:
     if not isinstance(text, (str, bytes)):
         raise TypeError(f"expected a report as JSON text or as a path (got {source!r})")
     try:
+        if not text.strip():
+            raise CostError("it is empty. Write it again: report.to_json(path)")
         with collector_off():
             data = json.loads(text, parse_constant=_reject_constant, parse_int=_bounded_integer)
             if other := _other_content(data, name):

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
+from os import PathLike
 from typing import Any, TypeAlias
 
+from costcore.analyses.devices.device import Device, device_names, find_device, memory_size
 from costcore.analyses.memory.allocator import Envelope
 from costcore.analyses.memory.live_memory import Memory
 from costcore.analyses.sizes.capture import NamedInputs
@@ -212,36 +214,58 @@ class Limit:
 
 def make_limit(
     memory: object,
-    context: object = CONTEXT,
+    context: object = None,
     workspace: object = 0,
     fragmentation: object = 0.0,
     allocator: str | None = None,
-    context_of: str = "",
 ) -> Limit:
     """Return the limit of a device.
 
     Args:
-        memory: the memory of the device, as an integer or a string such as ``"24 GiB"``.
-        context: memory that a process takes before its first tensor, likewise.
+        memory: the memory of the device, as an integer or a string such as ``"24 GiB"``; or a device, its name or file.
+        context: memory that a process takes before its first tensor, as an integer or a string. None: the measured
+            value in the file of the device; else :data:`CONTEXT`, and 0 for a device that is no GPU.
         workspace: the workspace of kernels, likewise.
         fragmentation: a number from 0, such as 0.05.
-        allocator: one of :data:`ALLOCATORS`; None: ``"tensors"``.
-        context_of: the device on which the context was measured; empty if it is given or assumed.
+        allocator: one of :data:`ALLOCATORS`; None: ``"cuda"`` for an NVIDIA GPU, else ``"tensors"``.
 
     Raises:
         TypeError, ValueError: if a term is invalid; the message has the accepted forms.
+        CostError: if the size of the memory of the device is unknown.
     """
     if allocator not in (None, *ALLOCATORS):
         raise ValueError(unknown("allocator", allocator, ALLOCATORS))
     if isinstance(fragmentation, bool) or not isinstance(fragmentation, (int, float)) or not 0 <= fragmentation < 100:
         raise ValueError(f"fragmentation must be a share of the peak, such as 0.05 for 5 % (got {fragmentation!r})")
     share = Fraction(str(fragmentation))
-    refuse_few_bytes(memory, "memory")
+    device, context_of = _device_of(memory), ""
+    if device is not None:
+        memory = memory_size(device)
+        if context is None and device.context_mib is not None:
+            context, context_of = f"{device.context_mib:g} MiB", device.name
+    if context is None:
+        context = CONTEXT if device is None or device.kind == "gpu" else 0
     amounts = {"memory": memory, "context": context, "workspace": workspace}
     parsed = {name: parse_bytes(value, name) for name, value in amounts.items()}
     read = in_thousands(memory).rpartition(", ")[0]
-    chosen = allocator or "tensors"
+    chosen = allocator or ("cuda" if runs_cuda(device) else "tensors")
     return Limit(**parsed, fragmentation=share, allocator=chosen, read=read, context_of=context_of)
+
+
+def runs_cuda(device: Device | None) -> bool:
+    """Return whether PyTorch's CUDA caching allocator hands out the memory of a device; False for None."""
+    return device is not None and device.kind == "gpu" and device.vendor == "NVIDIA"
+
+
+def _device_of(memory: object) -> Device | None:
+    # The device that someone gave instead of the size of its memory.
+    if isinstance(memory, (Device, PathLike)):
+        return find_device(memory)
+    if not isinstance(memory, str):
+        return None
+    typed = memory.strip()
+    refuse_few_bytes(typed, "memory", device_names() if typed.isdecimal() else ())
+    return find_device(typed) if typed[:1].isalpha() or typed.endswith(".toml") else None
 
 
 # The largest batch that fits, found with few captures.

@@ -9,8 +9,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, NamedTuple
 
+from costcore.analyses.devices.device import Device
 from costcore.analyses.memory.allocator import Envelope, Line, difference, envelope_of
 from costcore.analyses.memory.live_memory import Memory
 from costcore.api.estimate import estimate, model_and_inputs
@@ -19,7 +21,6 @@ from costcore.ledger.ledger import remarks_on_mode
 from costcore.registry import frontend_of
 from costcore.reports.report import Report
 from costcore.studies.batch_inputs import (
-    CONTEXT,
     InputsOfBatch,
     Limit,
     couplings,
@@ -103,13 +104,13 @@ class Fit(Result):
 def max_batch(
     model: Any,
     inputs: Any,
-    memory: int | str,
+    memory: int | str | PathLike[str] | Device,
     *,
     train: bool = False,
     optimizer: Any = None,
     loss: Callable[[Any], Any] | None = None,
     allocator: str | None = None,
-    context: int | str = CONTEXT,
+    context: int | str | None = None,
     workspace: int | str = 0,
     fragmentation: float = 0.0,
     **options: Any,
@@ -127,13 +128,16 @@ def max_batch(
         inputs: inputs as :func:`costcore.estimate` takes them, with a name for the batch dimension, ``("batch", 3, 224,
             224)`` or ``{"input_ids": (("batch", 128), "int64")}``. Without a name it is the first dimension of every
             input, whatever its size. Or a function that returns the inputs of a batch.
-        memory: the memory of the device in bytes, or as ``"24 GiB"``.
+        memory: the memory of the device in bytes, or as ``"24 GiB"``; or a device, its name or an alias such as
+            ``"h100"``.
         train: whether a training step is run, instead of inference; an optimizer or a loss implies it.
         optimizer: the optimizer of the step, and ``loss`` its loss; see :func:`costcore.estimate`.
         loss: as above. A loss with targets makes them of the batch that it is given.
         allocator: ``"cuda"``: the peak is the minimum memory with which PyTorch's caching allocator runs on a GPU;
-            optimizers work on lists there (``foreach``). ``"tensors"`` or None: the peak of tensors.
-        context: memory that a process takes before its first tensor. The default is an assumption.
+            optimizers work on lists there (``foreach``). ``"tensors"``: the peak of tensors. None: ``"cuda"`` if the
+            memory is that of an NVIDIA GPU by name, as in :func:`costcore.fit`; else ``"tensors"``.
+        context: memory that a process takes before its first tensor. None: the measured value in the file of the
+            device; without one 500 MiB, which is assumed (0 for a device that is no GPU).
         workspace: memory that kernels take besides tensors.
         fragmentation: the share of the peak that an allocator loses on top of it.
         options: further options of :func:`costcore.estimate`, such as ``dtype`` or ``checkpoint``.
@@ -152,12 +156,12 @@ def accumulation(
     inputs: Any,
     *,
     global_batch: int,
-    memory: int | str,
+    memory: int | str | PathLike[str] | Device,
     replicas: int = 1,
     optimizer: Any = None,
     loss: Callable[[Any], Any] | None = None,
     allocator: str | None = None,
-    context: int | str = CONTEXT,
+    context: int | str | None = None,
     workspace: int | str = 0,
     fragmentation: float = 0.0,
     **options: Any,

@@ -26,7 +26,7 @@ from costcore.ir import Layer, Tensor
 from costcore.numbers import Dim
 from costcore.registry import frontend_of
 from costcore.reports.report import Report
-from costcore.studies.batch_inputs import CONTEXT, Limit, batch_of, inputs_of_batch, make_limit
+from costcore.studies.batch_inputs import Limit, batch_of, inputs_of_batch, make_limit, runs_cuda
 from costcore.studies.batch_size import (
     MAX_CLASSES,
     WORDS,
@@ -214,20 +214,16 @@ def fit(
         return FitResult(None, aim, {}, why)
     is_step = train is True or optimizer is not None or loss is not None
     model, inputs = model_and_inputs(model, inputs, is_step=is_step)
-    given = step_options(train, optimizer, loss, options, "cuda" if _is_cuda(aim) else "tensors")
+    given = step_options(train, optimizer, loss, options, "cuda" if runs_cuda(aim.device) else "tensors")
     is_code = _records(model) and not aim.is_divided
     if given["backward"] and not is_code and not isinstance(model, Report):
         return FitResult(None, aim, {}, NO_TRAINING)
     given = {key: value for key, value in given.items() if value or key in options}  # not every frontend accepts all
-    assumed = CONTEXT if (aim.device.kind == "gpu" if aim.device else is_code) else 0
     limit = None
     if not aim.is_divided:
-        least = "cuda" if _is_cuda(aim) and is_code else None
-        taken, seen = context, ""
-        if taken is None and aim.device is not None and aim.device.context_mib is not None:
-            taken, seen = f"{aim.device.context_mib:g} MiB", aim.device.name
         size = aim.name if in_thousands(aim.name) else aim.memories["memory"]
-        limit = make_limit(size, assumed if taken is None else taken, workspace, fragmentation, least, seen)
+        taken = 0 if context is None and aim.device is None and not is_code else context
+        limit = make_limit(aim.device or size, taken, workspace, fragmentation, None if is_code else "tensors")
     attempts = Attempts(model, inputs, aim, limit, given, is_code, align)
     if is_code and not isinstance(model, Report) and has_names(with_tensors(inputs)):
         return _largest(attempts, suggestions)
@@ -264,10 +260,6 @@ def _records(model: Any) -> bool:
     if isinstance(model, Report):
         return model.memory is not None
     return "memory" in frontend_of(model).model_options
-
-
-def _is_cuda(target: Target) -> bool:
-    return target.device is not None and target.device.kind == "gpu" and target.device.vendor == "NVIDIA"
 
 
 def _largest(attempts: Attempts, tries: bool) -> FitResult:

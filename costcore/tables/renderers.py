@@ -281,6 +281,13 @@ def fitted(table: RenderedTable, width: int, order: Iterable[int]) -> Fitted:
     return Fitted(fits, dropped)
 
 
+def wrapped_last(table: RenderedTable, width: int | None) -> RenderedTable:
+    """Return the table with the text of its last column wrapped to lines of ``width`` characters; None: unchanged."""
+    *others, last = _widths(table)
+    room = 0 if width is None else width - _line([*others, 0])
+    return table._replace(wraps={len(others): max(room, SHORTEST)}) if width is not None and last > room else table
+
+
 def dropped_first(
     columns: Sequence[Column], sets: Iterable[Sequence[str]] = (), labels: int = 1
 ) -> Sequence[str] | None:

@@ -562,7 +562,8 @@ def with_pairs(
         for before, after in zip(calls, found, strict=True)
     ]
     unknown = sum(1 for call in found if call.layer.op == "attention" and _has_unknown_mask(call.layer))
-    notes = [_note(totals, COMPUTED), UNKNOWN.format(unknown) if unknown else ""]
+    has_pairs = any(is_attention(call.layer) or call.layer.op == "softmax" for call in found)
+    notes = [_note(totals, COMPUTED), UNKNOWN.format(unknown) if unknown else "", "" if has_pairs else WITHOUT]
     return found, [note for note in notes if note]
 
 
@@ -571,6 +572,8 @@ def _has_unknown_mask(layer: Layer) -> bool:
 
 
 UNKNOWN = "attention: all pairs count where the values of a mask are unknown (calls: {})"
+
+WITHOUT = 'attention="computed" changes nothing: the run has no attention'
 
 COMPUTED = "attention counts the {allowed} of {all} query-key pairs that masks allow"
 

@@ -51,7 +51,9 @@ def _from_file(path: Path) -> Any:
         with open_file(path) as file:
             content = content_of(file, path)
             if not len(content):
-                raise CostError(f"{path} is not an ONNX model: it is empty")
+                raise CostError(
+                    f"{path} is not an ONNX model: it is empty. Write it again: torch.onnx.export(model, inputs, path)"
+                )
             return _parsed(content, str(path))
     except CostError:
         raise

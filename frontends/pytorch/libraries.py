@@ -573,6 +573,15 @@ def _moved_to_meta(value: Any) -> Any:
     return value
 
 
+def _no_model(library: str, name: str, known: Sequence[str], listing: str) -> str:
+    """Return the message for an unknown name, with near ones or how to list all."""
+    near = did_you_mean([name], known)
+    parts = [f"{library}:{each}" for each in known if name.lower() in each][:3] if not near else []
+    hint = near or (f". Did you mean {', '.join(parts)}?" if parts else "")
+    every = f"python -c 'import {library}; print({listing})'"
+    return f"{library} has no model {name!r}{hint or f', as resnet50 is one. All names: {every}'}"
+
+
 # Models of timm
 
 
@@ -589,7 +598,7 @@ def make_timm(name: str) -> tuple[Module, str]:
     import timm
 
     if not timm.is_model(name):
-        raise CostError(f"timm has no model {name!r}{did_you_mean([name], timm.list_models())}")
+        raise CostError(_no_model("timm", name, timm.list_models(), "timm.list_models()"))
     model: Module = timm.create_model(name, pretrained=False)
     return model, ""
 
@@ -625,7 +634,7 @@ def make_torchvision(name: str) -> tuple[Module, str]:
     from torchvision import models
 
     if name not in models.list_models():
-        raise CostError(f"torchvision has no model {name!r}{did_you_mean([name], models.list_models())}")
+        raise CostError(_no_model("torchvision", name, models.list_models(), "torchvision.models.list_models()"))
     builder = models.get_model_builder(name)
     options = {key: None for key in ("weights", "weights_backbone") if key in inspect.signature(builder).parameters}
     return builder(**options), ""

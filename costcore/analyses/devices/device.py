@@ -533,6 +533,19 @@ def find_device(device: str | PathLike[str] | Device) -> Device:
     return found
 
 
+def memory_size(device: Device) -> int:
+    """Return the bytes of the memory of a device.
+
+    Raises:
+        CostError: if they are unknown.
+    """
+    if device.memory.dram_gb is None:
+        raise CostError(
+            f"the size of the memory of {device.name} is unknown: state it, as --memory '80 GB' or memory='80 GB'"
+        )
+    return int(1e9 * device.memory.dram_gb)
+
+
 @cached
 def _known() -> Mapping[str, Device]:
     known = {file.stem: read_device(file) for file in sorted(DEVICE_DATA.glob("*.toml"))}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
 from os import PathLike
-from typing import IO, Any
+from typing import Any
 
 from costcore.analyses.analysis import ReportLike
 from costcore.analyses.devices.device import TF32, Device
@@ -434,21 +434,13 @@ def device_rows(times: Sequence[TimeReport]) -> list[dict[str, Any]]:
     ]
 
 
-def show_devices(
-    times: Sequence[TimeReport],
-    ost: IO[str] | None = None,
-    mode: str = "table",
-    unit: str | None = "autoaligned",
-    n_digits: int | None = 3,
-) -> None:
-    """Write a table with one row per device; arguments as for :meth:`TimeReport.show_report`.
+def table_of_devices(times: Sequence[TimeReport], unit: str | None = "autoaligned", n_digits: int = 3) -> Table:
+    """Return a table with one row per device; arguments as for :meth:`TimeReport.show_report`.
 
     If times are more than a factor of :data:`MOST_RATIO` apart, each has its own unit.
 
     Args:
         times: the times of one run on different devices.
-        ost: the stream to write to.
-        mode: the format.
         unit: the unit of times.
         n_digits: digits after the decimal point.
     """
@@ -457,7 +449,7 @@ def show_devices(
     rows = device_rows(times)
     if unit == "autoaligned" and any(row["ratio"] is not None and row["ratio"] > MOST_RATIO for row in rows):
         unit = "auto"
-    Table("Devices", columns, rows, remarks=comparison_remarks(times)).write(ost, mode, unit, n_digits)
+    return Table("Devices", columns, rows, remarks=comparison_remarks(times), prefix=unit, n_digits=n_digits)
 
 
 def comparison_remarks(times: Sequence[TimeReport]) -> list[str]:
@@ -466,7 +458,7 @@ def comparison_remarks(times: Sequence[TimeReport]) -> list[str]:
     lines = [MEANING.format(fusion=FUSIONS[first.fusion], device="the device")]
     if any(time.seconds is None for time in times):
         lines.append(UNCALIBRATED)
-    lines += [line for time in times for line in (*float32_products(time), *unknown_rates(time))]
+    lines += [line for time in times for line in (*time.without_effect, *float32_products(time), *unknown_rates(time))]
     return [*dict.fromkeys(lines), *remarks(first.trace)]
 
 
@@ -536,7 +528,7 @@ def time_remarks(report: Times) -> list[str]:
     meant, *whole_run = meaning(report)
     lines = [meant, *([UNCALIBRATED] if report.calibrated is None else report.calibrated.remarks), *whole_run]
     lines += communication_lines(report)
-    return [*lines, *float32_products(report), *unknown_rates(report), *remarks(report.trace)]
+    return [*lines, *report.without_effect, *float32_products(report), *unknown_rates(report), *remarks(report.trace)]
 
 
 def float32_products(report: Times) -> list[str]:

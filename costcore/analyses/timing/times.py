@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeVar
 
 from costcore._version import __version__
 from costcore.analyses.devices.device import (
+    TF32,
     Communication,
     Device,
     Link,
@@ -82,11 +83,13 @@ class Times:
         calibrated: the certainty of the calibrated time; None if the device is not calibrated.
         communications: bytes and seconds of the collectives of each process group. They are not part of the bound,
             because a program may compute at the same time.
+        without_effect: a sentence for each option that was given and changes nothing.
     """
 
     trace: Trace
     tf32: tuple[str, ...]
     missing: frozenset[str]
+    without_effect: Sequence[str] = ()
 
     def __init__(
         self,
@@ -247,7 +250,17 @@ def times_of(
         raise CostError(f"this report is already fused. Call time() on the original report, with fusion={level!r}.")
     _check_numbers(trace)
     with collector_off():
-        return kind(trace, chosen, fusion, _tf32(trace, tf32), dtype, by_group, bound)
+        found = kind(trace, chosen, fusion, _tf32(trace, tf32), dtype, by_group, bound)
+    found.without_effect = [*_without_effect(found, tf32, by_group)]
+    return found
+
+
+def _without_effect(times: Times, tf32: Collection[str] | None, links: Mapping[str, Link]) -> Iterator[str]:
+    # A sentence for each option that was given and changes nothing.
+    if tf32 and TF32 not in times.device.peak.get("matrix", {}):
+        yield f"--tf32 {','.join(times.tf32)} changes nothing: {times.device.name} has no TF32"
+    if links and not times.communications:
+        yield "--links changes nothing: the run sends nothing to other ranks. One rank of several: --mesh, --plan"
 
 
 def _check_numbers(trace: Trace) -> None:

@@ -15,7 +15,7 @@ from math import ceil
 from os import PathLike
 from typing import Any, Literal, NamedTuple
 
-from costcore.analyses.devices.device import Device, find_device, link_of
+from costcore.analyses.devices.device import Device, find_device, link_of, memory_size
 from costcore.api.estimate import model_of
 from costcore.errors import CostError, CostWarning, unknown
 from costcore.ir import BITS, Tensor
@@ -28,7 +28,7 @@ from costcore.studies.serving.requests import RequestRates, Setup, peak_notes, r
 from costcore.tables.answer import Content, Figure
 from costcore.tables.html import Part, filled, section, text
 from costcore.tables.result import Result, StaticResult, Table
-from costcore.text.amounts import Formatted, exact, parse_duration, parse_memory
+from costcore.text.amounts import Formatted, exact, parse_duration, parse_memory, short
 from costcore.text.output import Column
 from costcore.trace.call import Assumption, check_attention
 
@@ -602,8 +602,11 @@ def _row(device: Device, name: str, phase: Phase, sequences: int | None) -> Row:
 
 COLUMNS = (
     *(Column("device", "Device"), Column("phase", "Phase"), Column("batch", "Batch", "count")),
-    *(Column("macs_per_token", "MACs/token", "ratio", unit="G"), Column("weight_bytes", "Weights", "ratio", unit="GB")),
-    *(Column("kv_bytes", "KV", "ratio", unit="GB"), Column("intensity", "Intensity", "ratio", unit="FLOP/B")),
+    *(
+        Column("macs_per_token", "MACs/token", "ratio", unit="G"),
+        Column("weight_bytes", "Weights", "ratio", unit="GiB"),
+    ),
+    *(Column("kv_bytes", "KV", "ratio", unit="GiB"), Column("intensity", "Intensity", "ratio", unit="FLOP/B")),
     *(Column("binds", "Bound by"), Column("bound_seconds", "Bound", "ratio", "bound", unit="ms")),
     Column("tokens_per_second", "At most", "ratio", "bound", unit="tokens/s"),
     Column("price_per_million", "Price of 1M tokens", "ratio", "bound"),
@@ -611,7 +614,8 @@ COLUMNS = (
 )
 
 SHOWN = {
-    **dict.fromkeys(("macs_per_token", "weight_bytes", "kv_bytes"), (1e-9, 2)),
+    "macs_per_token": (1e-9, 2),
+    **dict.fromkeys(("weight_bytes", "kv_bytes"), (2**-30, 2)),
     "intensity": (1, 2),
     "bound_seconds": (1e3, 2),
     "tokens_per_second": (1, 0),
@@ -672,7 +676,10 @@ def _cells(row: Row, mode: str) -> dict[str, Any]:
     values = row._asdict()
     shown, comma = {}, "" if mode == "csv" else ","
     for key, (factor, digits) in SHOWN.items():
-        text = NO_ROOM if values[key] is None else f"{factor * values[key]:{comma}.{digits}f}"
+        text = NO_ROOM
+        if values[key] is not None:
+            value = factor * values[key]
+            text = f"{value:.2g}" if 0 < value < 0.5 * 0.1**digits else f"{value:{comma}.{digits}f}"
         shown[key] = Formatted(values[key], text)
     if row.price_per_million is not None:
         shown["price_per_million"] = Formatted(row.price_per_million, f"{row.price_per_million:.4f}")
@@ -683,7 +690,8 @@ def remarks(serving: ServingReport, phases: Sequence[Phase], devices: Sequence[D
     """Return the remarks on the figures of a table, without repetition."""
     found = [text for device in devices for phase in phases for text in phase.time(device).remarks]
     found += [line for device in devices for line in peak_notes(device, serving.compute_dtype)]
-    found.append(f"weights {serving.weight_bytes / 1e9:.2f} GB, cache {serving.kv_bytes_per_token:,} bytes per token")
+    weights = short(serving.weight_bytes, "bytes")
+    found.append(f"weights {weights}, cache {serving.kv_bytes_per_token:,} bytes per token")
     most, longest = serving.most_tokens, max(phase.context for phase in phases)
     if most is not None and longest > most:
         found.append(f"the model has positions for {most:,} tokens, fewer than {longest:,}")
@@ -826,12 +834,7 @@ def memory_of(device: str | PathLike[str] | Device | None) -> int:
     """
     if device is None:
         raise TypeError("max_sequences needs a device, or memory='80 GB'")
-    found = find_device(device)
-    if found.memory.dram_gb is None:
-        raise CostError(
-            f"the size of the memory of {found.name} is unknown: state it, as --memory '80 GB' or memory='80 GB'"
-        )
-    return int(1e9 * found.memory.dram_gb)
+    return memory_size(find_device(device))
 
 
 # Storage formats of weights and caches.

@@ -15,7 +15,7 @@ from costcore.api.estimate import estimate, model_and_inputs
 from costcore.errors import CostError, unknown
 from costcore.reports.data import ReportData
 from costcore.reports.report import Report
-from costcore.studies.batch_inputs import CONTEXT, inputs_of_batch, make_limit
+from costcore.studies.batch_inputs import inputs_of_batch, make_limit
 from costcore.studies.batch_size import Captures, LargestBatch, check_model, find_largest, step_options
 from costcore.studies.serving.report import memory_of
 from costcore.studies.training.figures import (
@@ -32,6 +32,7 @@ from costcore.studies.training.figures import (
     whole,
 )
 from costcore.studies.training.step import (
+    ATTENTION,
     INSIDE,
     KINDS,
     MODEL_PHASES,
@@ -124,7 +125,7 @@ class TrainingLedger(Result, LedgerData):
         capacity_factor: float | None = None,
         because: str = "",
         device_memory: int | str | None = None,
-        context: int | str = CONTEXT,
+        context: int | str | None = None,
         **options: Any,
     ) -> Stage:
         """Add a stage, such as pre-training, context extension or fine-tuning, and return it.
@@ -178,6 +179,8 @@ class TrainingLedger(Result, LedgerData):
         step = Step(captured, packing, None if batch is None else whole(batch, "batch"), _capacity(capacity_factor))
         if not captured.trace.has_backward:
             raise CostError(f"{stage}: the report has no backward pass: capture a training step (backward=True)")
+        if packing.masks_are_causal and not any(product.kind == ATTENTION for product in step.products):
+            raise ValueError('masks="causal" (--masks causal) needs a model with attention: leave it out')
         if packing.documents:
             if step.sequence is None:
                 raise ValueError("document_lengths needs a model with attention")
@@ -279,7 +282,7 @@ def largest_step(
     inputs: Any,
     memory: int | str,
     *,
-    context: int | str = CONTEXT,
+    context: int | str | None = None,
     accumulates: bool = False,
     optimizer: Any = None,
     **options: Any,
@@ -686,6 +689,8 @@ def _verdict(crossing: Crossing) -> str:
 
 
 def _remarks(ledger: LedgerData) -> Iterator[str]:
+    if ledger.pairs == "packed" and ledger.stages and not any(each.step.packing.documents for each in ledger.stages):
+        yield "packed pairs are the causal ones: no stage has document_lengths"
     if ledger.device is not None:
         yield from find_device(ledger.device).describe_peak(ledger.dtype, is_printed=True)
     reasons: dict[str, list[str]] = {}

@@ -155,13 +155,17 @@ def test_json_on_standard_output_is_that_of_a_file(model, tmp_path, capsys, comm
     assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "written.json").read_text())
 
 
-def test_json_of_a_table_and_of_several_devices(model, capsys):
+def test_json_of_a_table_and_of_several_devices(model, tmp_path, capsys):
     assert main(["table", f"{model}:large", "--input", "2x3", "--columns", "flops", "--format", "json"]) == 0
     (table,) = json.loads(capsys.readouterr().out)["tables"]
     assert table["rows"][0]["flops"] == 12
-    with pytest.raises(SystemExit):
-        main(["time", f"{model}:large", "--input", "2x3", "--device", "h100,l4", "--format", "json"])
-    assert "--format json cannot be used with several devices" in capsys.readouterr().err
+    several = ["time", f"{model}:large", "--input", "2x3", "--device", "h100,l4"]
+    assert main([*several, "--format", "json"]) == 0
+    (table,) = json.loads(capsys.readouterr().out)["tables"]
+    assert [row["device"] for row in table["rows"]] == ["h100-sxm5-80gb", "l4"]
+    assert main([*several, "--output", str(tmp_path / "devices.html")]) == 0
+    page = (tmp_path / "devices.html").read_text(encoding="utf-8")
+    assert "h100-sxm5-80gb" in page and "lower bound on the device" in page
 
 
 def test_a_model_within_its_budget(model, budget, capsys):

@@ -97,6 +97,15 @@ def test_options_change_the_time(model, mine, capsys):
     assert total("--fusion", "compiler") == pytest.approx(3.004e-6)
 
 
+def test_options_without_effect_are_noted(model, mine, capsys):
+    assert main(["time", model, "--device", mine, "--tf32", "conv", "--links", "nvlink4"]) == 0
+    shown = capsys.readouterr().out
+    assert "--tf32 conv changes nothing: mine has no TF32" in shown
+    assert "--links changes nothing: the run sends nothing to other ranks" in shown
+    assert main(["time", model, "--device", mine, "--tf32", "none"]) == 0
+    assert "changes nothing" not in capsys.readouterr().out
+
+
 def test_files(model, mine, tmp_path):
     path = tmp_path / "time.json"
     assert main(["time", model, "--device", mine, "--output", str(path)]) == 0
@@ -125,7 +134,7 @@ def test_strict_fails_if_a_call_has_no_time(tmp_path, mine, capsys):
         (["--device", "l4", "--tf32", "linear"], "unknown operator of tf32 'linear' (expected conv, matmul)"),
         (["--device", "l4", "--sort", "bound"], "unknown column 'bound'"),
         (["--device", "l4,t4", "--groups"], "--groups cannot be used with several devices"),
-        (["--device", "l4,t4", "--output", "a.json"], "unknown suffix (expected one of .csv, .md, .tex)"),
+        (["--device", "l4,t4", "--output", "a.txt"], "unknown suffix (expected one of .csv, .md, .tex, .json, .html, "),
         ([], "the following arguments are required: --device"),
     ],
 )

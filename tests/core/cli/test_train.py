@@ -132,6 +132,8 @@ def test_a_document_has_exact_numbers(model, tmp_path, capsys):
         (["--padding-share", "1"], "padding_share must be at least 0 and less than 1"),
         (["--document-lengths", "1,a"], "--document-lengths expects integers separated by commas (got '1,a')"),
         (["--document-lengths", "1,1"], "document_lengths needs a model with attention"),
+        (["--masks", "causal"], "needs a model with attention"),
+        (["--pairs", "packed"], "--pairs packed needs the documents in a sequence, as --document-lengths 1500,548"),
         (["--output", "ledger.yaml"], "has an unknown suffix (expected one of .csv, "),
         (["--capacity-factor", "0.5"], "capacity_factor must be at least 1"),
         (["--base-flops", "-1"], "base_flops must be a positive whole number"),

@@ -202,8 +202,8 @@ def test_the_terms_of_a_limit():
         "1 GiB - context 24 MiB - workspace 953.7 MiB = 46.33 MiB for tensors, fragmentation 25 %"
     )
     assert make_limit("1 GiB").describe().startswith("1 GiB - context 500 MiB (assumed) - workspace 0 B")
-    measured = make_limit("1 GiB", "534 MiB", context_of="h100-sxm5-80gb").describe()
-    assert measured.startswith("1 GiB - context 534 MiB (measured on h100-sxm5-80gb) - workspace 0 B")
+    measured = make_limit("h100").describe()
+    assert measured.startswith("74.51 GiB - context 534 MiB (measured on h100-sxm5-80gb) - workspace 0 B")
 
 
 def test_a_decimal_share_is_exact():
@@ -224,6 +224,9 @@ def test_what_exceeds_the_memory_leaves_no_room():
         (("24 GiB", "a lot"), ValueError, "context must be an integer"),
         (("24 GiB", 0, 0, -0.1), ValueError, "fragmentation must be a share of the peak"),
         (("24 GiB", 0, 0, "5%"), ValueError, "fragmentation must be a share of the peak"),
+        (("nope",), ValueError, "unknown device 'nope'"),
+        (("4090",), ValueError, "Did you mean 'rtx4090'"),
+        (("epyc-9654",), CostError, "the size of the memory of epyc-9654 is unknown: state it"),
         (("24 GiB", 0, 0, 0, "gpu"), ValueError, "unknown allocator 'gpu' \\(expected tensors, cuda\\)"),
     ],
 )  # fmt: skip

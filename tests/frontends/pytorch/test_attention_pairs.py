@@ -55,6 +55,12 @@ def test_pairs_of_masks(name):
     assert macs(estimate(Attention(), inputs)) == [HEADS * T * T * 2 * WIDTH]
 
 
+def test_a_run_without_attention_says_so():
+    note = 'attention="computed" changes nothing: the run has no attention'
+    assert estimate(nn.Linear(8, 8), (2, 8), attention="computed").trace.run.notes == (note,)
+    assert not estimate(Attention(), (1, HEADS, T, WIDTH), attention="computed").trace.run.notes
+
+
 def test_masks_of_numbers_count_as_masks_of_bools():
     mask = torch.zeros(T, T).masked_fill(~BAND, float("-inf"))
 

@@ -111,6 +111,16 @@ def test_an_unknown_model_has_a_near_match(timm, capsys):
     assert capsys.readouterr().err == "costcore: timm has no model 'nett'. Did you mean 'net'?\n"
 
 
+def test_an_unknown_model_without_a_near_match_has_the_list(timm, capsys):
+    assert main(["timm:qqq"]) == 1
+    message = (
+        "timm has no model 'qqq', as resnet50 is one. All names: python -c 'import timm; print(timm.list_models())'"
+    )
+    assert capsys.readouterr().err == f"costcore: {message}\n"
+    assert main(["timm:e"]) == 1
+    assert capsys.readouterr().err.endswith("Did you mean timm:net, timm:other_net?\n")
+
+
 def test_a_library_that_is_missing_is_named(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "timm", None)
     assert main(["timm:net"]) == 1

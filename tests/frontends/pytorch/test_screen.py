@@ -66,6 +66,8 @@ OF_COMMANDS = {
     "conformance": None,  # runs what an author of a frontend writes
     "conventions": "conventions",
     "devices": "devices",
+    "one device": "devices l4",
+    "rules": "conventions fvcore",
     "diff": "diff {report} {step}",
     "explain": "explain {report} 4.1G",
     "fit": "fit {report} h100",

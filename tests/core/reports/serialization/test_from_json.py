@@ -133,7 +133,7 @@ def test_a_malformed_report_is_an_error_with_the_location(toy, kind):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (b"", "is not JSON"),
+        (b"", "it is empty. Write it again"),
         ("{", "is not JSON"),
         (b"\xff\xfe\x00", "is not JSON"),
         ('{"schema": NaN}', "NaN is not a JSON number"),

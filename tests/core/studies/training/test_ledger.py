@@ -198,7 +198,7 @@ OPEN = (("batch", 4), "int64")
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"device_memory": 7}, ("largest", "net", 7, {"context": "500 MiB", "accumulates": False})),
+        ({"device_memory": 7}, ("largest", "net", 7, {"context": None, "accumulates": False})),
         (
             {"device_memory": 7, "accumulation": 2, "context": 5, "checkpoint": "Block"},
             ("largest", "net", 7, {"context": 5, "accumulates": True, "checkpoint": "Block"}),

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from costcore import CostError, accumulation, estimate, max_batch
+from costcore import CostError, accumulation, estimate, fit, max_batch
 
 from .batch_networks import IMAGE, NETWORKS, bytes_of, mlp, resnet18, sized
 
@@ -153,6 +153,13 @@ def test_replicas_share_the_samples():
     assert 0 < one.micro_batch == two.micro_batch < 51
     assert (two.global_batch, two.replicas, two.steps) == (101, 2, -(-51 // two.micro_batch))
     assert two.last == 51 - (two.steps - 1) * two.micro_batch
+
+
+def test_the_memory_of_a_device():
+    on_l4 = fit(mlp(), ("batch", 784), "l4")
+    for device in ("l4", "NVIDIA L4", on_l4.target.device):
+        found = max_batch(mlp(), ("batch", 784), device)
+        assert (found.batch, found.limit.allocator) == (on_l4.batch, "cuda")
 
 
 # Mistakes

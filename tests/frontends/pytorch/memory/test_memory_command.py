@@ -85,6 +85,16 @@ def test_json_has_all_figures(target, capsys):
     assert len(data["lines"]) == 5
 
 
+def test_a_device_by_name_means_what_fit_means(target, capsys):
+    for device, others in (("l4", ()), ("mi300x", ()), ("24 GB", ("--allocator", "tensors"))):
+        inputs = ["--input", "batch,64", "--optimizer", "adamw", "--format", "json"]
+        assert main(["memory", target, "--memory", device, *inputs, *others]) == 0
+        found = json.loads(capsys.readouterr().out)["largest"]
+        assert main(["fit", target, device, *inputs]) == 0
+        assert found["batch"] == json.loads(capsys.readouterr().out)["batch"], device
+        assert found["limit"]["allocator"] == ("cuda" if device == "l4" else "tensors")
+
+
 def test_no_batch_fits(target, capsys):
     terms = ["--memory", "2MiB", "--context", "1 MiB", "--optimizer", "adamw"]
     assert main(["memory", target, "--input", "batch,64", *terms]) == 0
@@ -108,7 +118,9 @@ def test_no_batch_fits(target, capsys):
         (("--memory", "8GiB", "--context", "x"), 2, "--context must be an integer"),
         (("--memory", "8GiB", "--global-batch", "0"), 2, "global_batch must be at least 1"),
         (("--memory", "8GiB", "--allocator", "gpu"), 2, "invalid choice: 'gpu'"),
-        (("--memory", "8GiB", "--input", "nx64"), 2, "is invalid (expected 1x3x224x224"),
+        (("--memory", "8GiB", "--input", "nx64"), 2, "--input 'nx64': did you mean n,64?"),
+        (("--memory", "8GiB", "--input", "2*64:int64"), 2, "did you mean 2x64:int64?"),
+        (("--memory", "8GiB", "--input", "n.64"), 2, "is invalid (expected 1x3x224x224"),
         (("--memory", "8GiB", "--train", "--checkpoint", "Blok"), 2, "unknown class of modules in checkpoint 'Blok'"),
         (("--memory", "8GiB", "--input", "batch,63"), 1, "with a batch of 2"),
         ((), 2, "--memory is missing: run costcore memory"),
@@ -124,6 +136,15 @@ def test_mistakes(target, capsys, arguments, code, message):
     else:
         assert main(given) == code
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[], ["fit", "l4"]])
+def test_misread_inputs_have_the_fix(target, capsys, command):
+    whole = [*command[:1], target, *command[1:]]
+    assert main([*whole, "--input", "[2,64]"]) != 0
+    assert capsys.readouterr().err.endswith("[2,64] are values; for a shape: --input 2x64\n")
+    assert main([*whole, "--seq", "64"]) != 0
+    assert "--seq is the input of language models: pass the shape of this one, --input 1x3" in capsys.readouterr().err
 
 
 def test_inputs_are_required_and_other_models_refused(target, capsys):
@@ -148,7 +169,7 @@ def test_the_command_and_the_function_agree(target, capsys):
 
 def test_the_memory_may_be_that_of_a_device(target, capsys):
     """An L4 has 24 GB: 24 * 10**9 bytes."""
-    command = ["memory", target, "--input", "batch,64", "--memory"]
+    command = ["memory", target, "--input", "batch,64", "--allocator", "cuda", "--memory"]
     assert main([*command, "l4"]) == main([*command, "24 GB"]) == 0
     by_name, by_size = capsys.readouterr().out.replace(" (24 GB = 24,000,000,000 B)", "").split("largest batch")[1:]
     assert by_name == by_size

@@ -105,7 +105,7 @@ def test_request_rates(nets, capsys, tmp_path):
         (["--device", "l4", "--prompt", "16"], "add --new-tokens 256"),
         (["--device", "l4", "--prompt", "16", "--output", "rates.csv"], "add --new-tokens 256"),
         (["--device", "l4", "--output", "16"], "add --prompt 1024"),
-        (["--device", "l4", "--ttft", "1 s"], "--ttft needs --prompt and --output"),
+        (["--device", "l4", "--ttft", "1 s"], "--ttft needs a request: add --prompt 1024 --new-tokens 256"),
         (
             ["--device", "l4", "--prompt", "64", "--output", "8", "--mesh", "tp=2"],
             "--mesh needs the link between the devices: add --link nvlink4",
