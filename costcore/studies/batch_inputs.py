@@ -191,7 +191,7 @@ class Limit:
 
     def describe(self) -> str:
         """Return every term as one line."""
-        what = "tensors" if self.allocator == "tensors" else f"segments of the allocator {self.allocator}"
+        what = "tensors" if self.allocator == "tensors" else "segments of PyTorch's CUDA allocator"
         left = self.memory - self.context - self.workspace
         amounts = (short(nbytes, "bytes") for nbytes in (self.memory, self.context, self.workspace, left))
         memory, context, workspace, room = amounts
