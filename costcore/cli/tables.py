@@ -51,7 +51,7 @@ from costcore.tables.pictures import THEMES, check_suffix
 from costcore.tables.quantity import is_quantity, needed_options, numbers
 from costcore.tables.renderers import rendered, terminal_width, wrapped_last
 from costcore.tables.result import Table, quantities
-from costcore.text.amounts import Formatted, check_digits, short
+from costcore.text.amounts import Formatted, check_digits
 from costcore.text.output import Column, Screen
 from costcore.trace.run import LEVELS
 
@@ -474,7 +474,7 @@ def _details(device: Device) -> Table:
     for i, cache in enumerate(device.memory.caches, 1):
         each = " per unit" if cache.per_unit else ""
         rate = "" if cache.gbs is None else f", {cache.gbs:.6g} GB/s"
-        rows.append((f"cache {i}", f"{short(cache.nbytes, 'bytes')}{rate}{each}"))
+        rows.append((f"cache {i}", f"{cache.nbytes:,} bytes{rate}{each}"))
     rows += [("does not bind", ", ".join(device.unbounded))] if device.unbounded else []
     rows += [("fast convolutions", "yes" if device.fast_convolution else "no")]
     rows += [("calibrated", "yes" if device.calibration else "no")]

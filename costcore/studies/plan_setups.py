@@ -514,6 +514,7 @@ class RankCaptures:
         dtype: the dtype of products.
         optimizer: the optimizer.
         options: further options of :func:`costcore.estimate`.
+        is_whole: whether each capture is of the whole model, as of one whose blocks cannot replace each other.
     """
 
     def __init__(
@@ -525,7 +526,9 @@ class RankCaptures:
         dtype: str,
         optimizer: Any,
         options: Mapping[str, Any],
+        is_whole: bool = False,
     ) -> None:
+        self.is_whole = is_whole
         self._model = model
         self._inputs = inputs
         self._distribution = distribution
@@ -551,6 +554,9 @@ class RankCaptures:
         Raises:
             CostError, TypeError, ValueError: if the model cannot be captured in this way.
         """
+        if self.is_whole:
+            self._check_whole(setup)
+            return self._run(setup, None, with_step=True).after(cut)
         lines = self._extrapolated(kinds, lambda kinds: self._capture(setup, kinds, cut))
         if not exactly:
             return lines
@@ -559,6 +565,8 @@ class RankCaptures:
 
     def blocks(self, setup: Setup, kinds: Sequence[int]) -> BlockCosts:
         """Return the figures of blocks of these kinds, without the rest of the model."""
+        if self.is_whole:
+            return BlockCosts(0.0, 0.0, 0.0)
         few, more = DEPTHS
         saved, seconds = {}, {}
         for kind in {*kinds}:
@@ -570,7 +578,24 @@ class RankCaptures:
 
     def step_of(self, setup: Setup, kinds: Sequence[int]) -> RankCosts:
         """Return figures whose parameters and optimizer step hold for every pass; all others are of a cheap pass."""
+        if self.is_whole:
+            self._check_whole(setup)
+            return self._step(setup, None).rank
         return self._extrapolated(kinds, lambda kinds: self._step(setup, kinds).rank)
+
+    def _check_whole(self, setup: Setup) -> None:
+        # What divides blocks, or is done block by block.
+        parts = [f"{axis}={size}" for axis, size in setup.mesh._asdict().items() if axis not in ("dp", "fsdp")]
+        needs = [part for part in parts if not part.endswith("=1")] + [*setup.offload] * (
+            "activations" in setup.offload
+        )
+        needs += ["sequence_parallel"] * setup.sequence_parallel + [FP8] * (setup.precision == FP8)
+        needs += ["checkpointing of blocks"] * (setup.checkpoints is True and not self._distribution.kind)
+        if needs:
+            raise CostError(
+                f"{', '.join(needs)}: the model repeats no blocks that can replace each other, such as the layers of a "
+                "transformer, and is planned whole, over dp and fsdp"
+            )
 
     @staticmethod
     def _extrapolated(kinds: Sequence[int], capture: Callable[[tuple[int, ...]], RankCosts]) -> RankCosts:
@@ -588,14 +613,14 @@ class RankCaptures:
         step = self._step(setup, kinds)
         return self._run(setup, kinds, with_step=False).after(cut).with_step(step.rank)
 
-    def _step(self, setup: Setup, kinds: tuple[int, ...]) -> Captured:
+    def _step(self, setup: Setup, kinds: tuple[int, ...] | None) -> Captured:
         # The optimizer does not depend on the pass: it is captured once, with a cheap pass that plans need anyway.
         key = _sizes(setup), setup.precision, kinds
         if key not in self._steps:
             self._steps[key] = self._run(setup._replace(micro_batch=1, checkpoints=False), kinds, with_step=True)
         return self._steps[key]
 
-    def _run(self, setup: Setup, kinds: tuple[int, ...], with_step: bool, with_times: bool = True) -> Captured:
+    def _run(self, setup: Setup, kinds: tuple[int, ...] | None, with_step: bool, with_times: bool = True) -> Captured:
         how = _sizes(setup), setup.micro_batch, setup.checkpoints, setup.precision, setup.step, kinds
         if not with_step and (*how, True, True) in self._captured:
             return self._captured[(*how, True, True)]

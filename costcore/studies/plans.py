@@ -104,7 +104,8 @@ def plan(
 
     One rank of each plan is captured with three and with four blocks, and extrapolated to all of its blocks: equal
     blocks add equal amounts. The first ``verified`` plans are captured again with all blocks, to confirm that they fit;
-    :attr:`~costcore.studies.plans.Plans.error` is the largest error of the extrapolation.
+    :attr:`~costcore.studies.plans.Plans.error` is the largest error of the extrapolation. A model without blocks that
+    can replace each other, such as a CNN or an MLP, is captured whole for every plan, over ``dp`` and ``fsdp``.
 
     Args:
         model: a ``torch.nn.Module``. Tensor parallelism needs its attribute ``tp_plan``, as models of transformers have
@@ -147,7 +148,7 @@ def plan(
         options: further options of :func:`costcore.estimate`.
 
     Raises:
-        CostError: if the model repeats no blocks, or cannot be captured at all.
+        CostError: if the model cannot be captured at all.
         TypeError, ValueError: if an argument is invalid, or ``global_batch`` is not divisible by replicas × micro-batch
             on any mesh.
     """
@@ -178,22 +179,27 @@ def plan(
             raise ValueError(f"the link of {chosen.name} to its host is not known. Pass host_link, as pcie4-x16")
     limit = make_limit(memory_of(chosen) if memory is None else memory, context)
     distribution = needed_ability("distribution", model, "a plan")(model)
-    if not distribution.kinds:
-        raise CostError("a plan needs a model that repeats blocks, such as the layers of a transformer")
     sized = inputs_of_batch(inputs)
-    captures = RankCaptures(model, sized, distribution, chosen, dtype, optimizer, options)
     run = _published_run(model, sized, chosen, devices, dtype, options)
     order = _Order(run, global_batch)
     links = None if link is None else link_of(link), hosts
-    search = _Search(captures, distribution.kinds, limit, *links, order)
-    blocks, tokens = len(distribution.kinds), tokens_of(sized(1))
-    divisible = Divisible(blocks, distribution.width, distribution.experts, tokens)
-    alternatives = [
-        setups
-        for mesh in _meshes(meshes, devices, per_node, divisible, zero)
-        for setups in choices.setups(mesh, global_batch, blocks)
-    ]
-    tried = [plan for setups in progress(alternatives, "plans") for plan in search.plans(setups)]
+
+    def attempt(is_whole: bool) -> tuple[_Search, list[Plan]]:
+        captures = RankCaptures(model, sized, distribution, chosen, dtype, optimizer, options, is_whole)
+        search = _Search(captures, (0,) if is_whole else distribution.kinds, limit, *links, order)
+        blocks, tokens = len(distribution.kinds), tokens_of(sized(1))
+        divisible = Divisible(blocks, distribution.width, distribution.experts, tokens)
+        alternatives = [
+            setups
+            for mesh in _meshes(meshes, devices, per_node, Divisible(1) if is_whole else divisible, zero)
+            for setups in choices.setups(mesh, global_batch, 1 if is_whole else blocks)
+        ]
+        return search, [plan for setups in progress(alternatives, "plans") for plan in search.plans(setups)]
+
+    search, tried = attempt(is_whole=not distribution.kinds)
+    if distribution.kinds and tried and all(each.fits is None for each in tried):
+        whole = attempt(is_whole=True)
+        search, tried = whole if any(each.fits is not None for each in whole[1]) else (search, tried)
     if not tried:
         sizes = ", ".join(map(str, micro_batches))
         running = "" if {*schedules} == {"1f1b"} else f"; schedules {', '.join(schedules)}"
@@ -202,8 +208,9 @@ def plan(
             f"(micro-batches {sizes}{running})"
         )
     if all(each.fits is None for each in tried):
-        raise CostError(f"no plan can be captured: {tried[0].reason}{_whole_runs(model, sized, distribution, options)}")
-    fitting, left_out = search.verified(tried, verified)
+        hint = _whole_runs(model, sized, distribution, options) if distribution.kinds else ""
+        raise CostError(f"no plan can be captured: {tried[0].reason}{hint}")
+    fitting, left_out = search.verified(tried, 0 if search.is_whole else verified)
     if not fitting:
         tried = search.with_known_memory(tried)
     left_out += [each for each in tried if not each.fits]
@@ -299,6 +306,7 @@ class _Search:
         order: _Order,
     ) -> None:
         self._captures = captures
+        self.is_whole = captures.is_whole
         self._kinds = kinds
         self._limit = limit
         self._link = link
@@ -381,6 +389,7 @@ class _Search:
                 seconds, binds = over, name
         fits = memory <= self._limit.memory
         reason = "" if fits else f"exceeds memory by {self._excess(memory)}"
+        extrapolated = memory if self.is_whole else extrapolated
         return Plan(setup, fits, memory, sent, seconds, setup.bubble, binds, extrapolated, reason, None, host)
 
     def _host_bytes(self, setup: Setup, rank: RankCosts, kinds: Sequence[int]) -> int:
@@ -850,6 +859,8 @@ class Plans(Result):
         captured = sum(each.is_captured for each in self.plans)
         if not captured:
             return f"memory: extrapolated from captures of {DEPTHS[0]} and {DEPTHS[1]} blocks"
+        if captured == len(self.plans) and not self.error:
+            return "memory: every plan was captured whole"
         off = "" if self.error is None else f", within {100 * self.error:.2g} % where both are known"
         return (
             f"memory: all blocks of the first {captured} plans were captured; that of others is extrapolated from "

@@ -164,7 +164,7 @@ def test_one_device_is_shown_with_its_sources(mine, capsys):
     assert main(["devices", "--device", mine, "--format", "csv"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "vector float32 (TFLOP/s),1" in lines
-    assert "cache 1,1000000 bytes" in lines
+    assert 'cache 1,"1,000,000 bytes"' in lines
     assert "source, read" in lines[-1]
 
 

@@ -315,6 +315,43 @@ def test_stages_of_zero_to_try():
     assert [len(ways) for ways in interleaved.setups(Mesh(pp=4), 15, 8)] == [0]
 
 
+class Residual(nn.Module):
+    """A block of a CNN that halves the image and doubles the channels: none can replace another."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.conv = nn.Conv2d(channels, 2 * channels, 3, stride=2, padding=1)
+        self.short = nn.Conv2d(channels, 2 * channels, 1, stride=2)
+
+    def forward(self, x):
+        return torch.relu(self.conv(x) + self.short(x))
+
+
+MLP = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 10))
+
+CNN = nn.Sequential(Residual(4), Residual(8), Residual(16), nn.Flatten(), nn.Linear(32 * 2 * 2, 10))
+
+FLAT = nn.Sequential(nn.Conv2d(4, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 14 * 14, 10))
+
+
+@pytest.mark.parametrize(("model", "sizes"), [(MLP, (784,)), (CNN, (4, 16, 16)), (FLAT, (4, 16, 16))])
+def test_models_without_equal_blocks_are_captured_whole(model, sizes):
+    """A rank of dp has all weights and 1 / dp of the samples, and reduces all gradients, of 2 bytes, once."""
+    found = plan(model, ("batch", *sizes), devices=4, device="h100", global_batch=64, checkpoints=(False,))
+    assert {str(each.setup) for each in found.plans} == {"dp=4", "fsdp=4"} and not found.left_out
+    weights = sum(each.numel() for each in model.parameters())
+    for each in found.plans:
+        setup = each.setup
+        assert 4 * setup.micro_batch * setup.n_micro_batches == 64
+        assert each.is_captured
+        if setup.mesh.dp == 4:
+            step = {"backward": True, "optimizer": "adamw", "precision": "bfloat16", "step": setup.step}
+            alone = estimate(model, (setup.micro_batch, *sizes), memory=True, **step)
+            assert each.memory == found.limit.needed(alone.memory.peak)
+            assert each.sent == 2 * 3 / 4 * 2 * weights
+    assert "memory: every plan was captured whole" in str(found)
+
+
 def test_what_cannot_run_says_why(net):
     options = {"devices": 8, "device": "h100", "global_batch": 8}
     found = plan(net, ("batch", 16, 64), meshes=[{"tp": 8}, {"dp": 8}], memory="500.1 MiB", **options)
@@ -325,11 +362,11 @@ def test_what_cannot_run_says_why(net):
     copies = [each for each in found.left_out if each.setup.mesh.dp == 8]
     assert all(0 <= each.memory_at_least - 500 * 2**20 - 16 * WEIGHTS < 4 * 100 for each in copies)
     assert sum(each.memory is not None for each in found.left_out) == 1  # the least is captured, to show it
-    with pytest.raises(CostError, match="repeats blocks"):
-        plan(nn.Linear(4, 4), ("batch", 4), **options)
+    with pytest.raises(CostError, match=r"tp=8: the model repeats no blocks.*, and is planned whole, over dp and fsdp"):
+        plan(nn.Linear(4, 4), ("batch", 4), meshes=[{"tp": 8}], **options)
     layers = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 2))
     with pytest.raises(CostError, match=r"not with fewer or equal blocks instead of its 3 Linear.*--replicas 8$"):
-        plan(layers, ("batch", 4), **options)
+        plan(layers, ("batch", 4), meshes=[{"pp": 8}], **options)
     with pytest.raises(ValueError, match="has 4 devices, not 8"):
         plan(net, ("batch", 16, 64), meshes=[{"dp": 4}], **options)
     with pytest.raises(ValueError, match="unknown dimension of a mesh 'sp'"):
