@@ -438,6 +438,8 @@ def _record(
         if examples is not None:  # PyTorch warns of classes in its own files
             warnings.filterwarnings("ignore", "`isinstance\\(treespec, LeafSpec", FutureWarning)
         meta_model = meta_copy(model, values, kept.share, memo)
+        is_step = called.function is not None and not backward and plan is None and precision is None
+        gradients = [*_copy_gradients(model, memo)] if is_step else []
         if settings.loss is not None:
             criterion = as_model(settings.loss)
             of_copy = meta_copy(criterion.module, values, kept.share, memo)
@@ -493,6 +495,8 @@ def _record(
                 ledger.watch(cached_tensors(kwargs), "cached")
             regrouping = RegroupedFunctions(mode, recorder, operators) if operators else nullcontext()
             held = run.forward_and_backward(mode, regrouping)
+            if any(x is not None and copied.grad is x and x._version for copied, x in gradients):
+                recorder.notes.append(ADDS_TO_GRADIENTS)
             if made_optimizer is not None:
                 with ModelErrorContext(model, mode.recording, "optimizer step", run.passed, values.missed):
                     run_optimizer(mode, made_optimizer, step)
@@ -554,6 +558,20 @@ def _unsynchronized(model: Module, step: str) -> AbstractContextManager[None]:
 def _holds_gradients(model: Module) -> bool:
     # Only a plan can have set gradients: the copy of a model begins without them.
     return any(parameter.grad is not None for parameter in model.parameters())
+
+
+ADDS_TO_GRADIENTS = "the parameters have gradients, to which the step adds: a first step has none"
+
+
+def _copy_gradients(model: Module, memo: Mapping[int, Any]) -> Iterator[tuple[Tensor, Tensor | None]]:
+    # A step of the user adds to the gradients that there are, unless it sets them to None first.
+    for parameter in model.parameters():
+        x, copied = parameter.grad, memo.get(id(parameter))
+        if type(x) is not Tensor or x.layout is not torch.strided or not isinstance(copied, Tensor):
+            continue
+        if copied.is_meta and (copied.shape, copied.dtype) == (x.shape, x.dtype):
+            copied.grad = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=META)
+            yield copied, copied.grad
 
 
 def _runs(model: Module, inputs: Any) -> bool:

@@ -218,9 +218,10 @@ def test_training_weighted_bags_equals_a_run():
         rows = nn.functional.embedding_bag(torch.arange(12).view(4, 3), table, mode="sum", per_sample_weights=weights)
         rows.sum().backward()
 
+    report = estimate(step, [])
     with ComputationalCostHook() as hook:
         step()
-    assert totals(estimate(step, [])) == totals(hook)
+    assert totals(report) == totals(hook)
 
 
 def test_functions_may_be_imported_by_name():
@@ -2228,6 +2229,33 @@ def test_saving_on_the_cpu_costs_what_it_does_there(is_pinned):
     with ComputationalCostHook() as hook:
         step(x)
     assert totals(report) == totals(hook)
+
+
+@pytest.mark.parametrize("to_none", [None, False, True])
+def test_a_step_adds_to_the_gradients_that_there_are(to_none):
+    net, x = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4)), torch.ones(2, 8)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x):
+        if to_none is not None:
+            optimizer.zero_grad(set_to_none=to_none)
+        net(x).sum().backward()
+        optimizer.step()
+
+    found = []
+    for _ in range(2):
+        before = [None if each.grad is None else each.grad.clone() for each in net.parameters()]
+        report = estimate(step, (2, 8))
+        assert all(
+            each.grad is y or torch.equal(each.grad, y) for each, y in zip(net.parameters(), before, strict=True)
+        )
+        with ComputationalCostHook() as hook:
+            step(x)
+        assert totals(report) == totals(hook)
+        found.append(report.total_report["flops"])
+    assert found[1] - found[0] == (0 if to_none else 108)
+    added = ["the parameters have gradients, to which the step adds: a first step has none"]
+    assert report.notes == ([] if to_none else added)
 
 
 class Stored(Line):
