@@ -840,11 +840,30 @@ def split_target(text: str, by_place: bool = False) -> tuple[str, dict[str, list
         names = [each.arg for each in call.keywords]
         if (call.args and not by_place) or None in names or len(set(names)) < len(names):
             raise ValueError("every argument needs a name of its own")
+        if (code := _first_code([*call.args, *(each.value for each in call.keywords)])) is not None:
+            where, _, name = target.rpartition(":")
+            line = f"def make(): return {name}({inside.strip()})"
+            if isinstance(code, ast.Name):
+                raise ValueError(f"text needs quotes, {code.id!r}")
+            raise ValueError(
+                f"{short_repr(ast.unparse(code))} is code, which the command does not run: add to {where} the line "
+                f"{line!r}, and pass {where + ':make'!r}"
+            )
         given = {str(place): ast.literal_eval(value) for place, value in enumerate(call.args)}
         given |= {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
         raise ValueError(f"{problem} ({str(error).partition(': <')[0]})") from error
     return target, {name: value if isinstance(value, list) else [value] for name, value in given.items()}
+
+
+def _first_code(values: Iterable[ast.expr]) -> ast.expr | None:
+    # The first value that is no literal, such as ``Config(depth=2)``.
+    for value in values:
+        try:
+            ast.literal_eval(value)
+        except (ValueError, TypeError):
+            return value
+    return None
 
 
 def arguments_of(text: str) -> tuple[str, dict[str, Any] | None]:

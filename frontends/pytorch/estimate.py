@@ -35,9 +35,9 @@ from .callables import CallableModule, Model, Twin, as_model, bound, uses_torch
 from .capture.context import capture, patched_imports, patched_modules
 from .capture.dispatch_mode import CaptureMode, RegroupedFunctions, check_regroup
 from .capture.surroundings import (
-    ASKS_FOR_A_CPU,
+    FAILS_ON_A_CPU,
     NAMES_A_GPU,
-    asks_for_cpu,
+    asks_for_device,
     generators_of_meta,
     gpu_code,
     lacks_gpu,
@@ -216,16 +216,32 @@ def estimate(
     with masks_are_known() if recorder.counts_pairs else nullcontext():
         patched = patched_modules()
         try:
-            _record_all(recorder, called, inputs, settings)
+            _record_on_cpu(recorder, called, inputs, settings)
         except CostError:
             if patched_modules() == patched:
                 raise
         if patched_modules() != patched:  # the model imported them as it ran
             other = recorder.of_another_run()
-            _record_all(other, called, inputs, settings)
+            _record_on_cpu(other, called, inputs, settings)
             recorder.adopt(other)
     if nonzero:
         recorder.records["nonzero_weights"] = nonzero_weights(model)
+
+
+def _record_on_cpu(recorder: Recorder, called: Model, inputs: Any, settings: _Settings) -> None:
+    # Record passes. If code that reads a device fails, it may have no path for a CPU: tensors then say "meta".
+    try:
+        _record_all(recorder, called, inputs, settings)
+    except CostError as error:
+        if settings.has_gpu is not None or not asks_for_device(error.__cause__):
+            raise
+        other = recorder.of_another_run()
+        try:
+            _record_all(other, called, inputs, settings._replace(has_gpu="meta"))
+        except CostError:  # the error has another reason
+            raise error from error.__cause__
+        recorder.adopt(other)
+        recorder.notes.append(FAILS_ON_A_CPU)
 
 
 def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Settings) -> None:
@@ -251,17 +267,10 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
             allowed, notes = settings._replace(has_gpu=False), [NAMES_A_GPU]
         elif not settings.has_gradients and lacks_gradients(error.__cause__):
             allowed, notes = settings._replace(has_gradients=True), []
-        elif settings.has_gpu is None and asks_for_cpu(error.__cause__):
-            allowed, notes = settings._replace(has_gpu="cpu"), [ASKS_FOR_A_CPU]
         else:
             return False
         other = recorder.of_another_run()
-        try:
-            _record_all(other, called, inputs, allowed)
-        except CostError:
-            if allowed.has_gpu == "cpu":  # the error had another reason
-                return False
-            raise
+        _record_all(other, called, inputs, allowed)
         recorder.adopt(other)
         recorder.notes += notes
         return True
@@ -373,7 +382,7 @@ def _past_checks(
     return None
 
 
-HasGpu: TypeAlias = 'bool | Literal["cpu"] | None'
+HasGpu: TypeAlias = 'bool | Literal["meta"] | None'
 
 
 class _Settings(NamedTuple):
@@ -392,7 +401,7 @@ class _Settings(NamedTuple):
     examples: Any
     """The inputs that a program was exported with; None for a module."""
     has_gpu: HasGpu
-    """The answer to code that asks for a GPU; None: calls that name a GPU are not changed; "cpu": tensors say so."""
+    """The answer to code that asks for a GPU; None: tensors say that they are on a CPU; "meta": as they are."""
     has_gradients: bool
     """Whether the forward pass runs with gradients."""
 
@@ -429,6 +438,8 @@ def _record(
         if examples is not None:  # PyTorch warns of classes in its own files
             warnings.filterwarnings("ignore", "`isinstance\\(treespec, LeafSpec", FutureWarning)
         meta_model = meta_copy(model, values, kept.share, memo)
+        is_step = called.function is not None and not backward and plan is None and precision is None
+        gradients = [*_copy_gradients(model, memo)] if is_step else []
         if settings.loss is not None:
             criterion = as_model(settings.loss)
             of_copy = meta_copy(criterion.module, values, kept.share, memo)
@@ -484,6 +495,8 @@ def _record(
                 ledger.watch(cached_tensors(kwargs), "cached")
             regrouping = RegroupedFunctions(mode, recorder, operators) if operators else nullcontext()
             held = run.forward_and_backward(mode, regrouping)
+            if any(x is not None and copied.grad is x and x._version for copied, x in gradients):
+                recorder.notes.append(ADDS_TO_GRADIENTS)
             if made_optimizer is not None:
                 with ModelErrorContext(model, mode.recording, "optimizer step", run.passed, values.missed):
                     run_optimizer(mode, made_optimizer, step)
@@ -545,6 +558,20 @@ def _unsynchronized(model: Module, step: str) -> AbstractContextManager[None]:
 def _holds_gradients(model: Module) -> bool:
     # Only a plan can have set gradients: the copy of a model begins without them.
     return any(parameter.grad is not None for parameter in model.parameters())
+
+
+ADDS_TO_GRADIENTS = "the parameters have gradients, to which the step adds: a first step has none"
+
+
+def _copy_gradients(model: Module, memo: Mapping[int, Any]) -> Iterator[tuple[Tensor, Tensor | None]]:
+    # A step of the user adds to the gradients that there are, unless it sets them to None first.
+    for parameter in model.parameters():
+        x, copied = parameter.grad, memo.get(id(parameter))
+        if type(x) is not Tensor or x.layout is not torch.strided or not isinstance(copied, Tensor):
+            continue
+        if copied.is_meta and (copied.shape, copied.dtype) == (x.shape, x.dtype):
+            copied.grad = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=META)
+            yield copied, copied.grad
 
 
 def _runs(model: Module, inputs: Any) -> bool:
@@ -610,8 +637,8 @@ class _Pass(NamedTuple):
 
 def _gpu(has_gpu: HasGpu) -> AbstractContextManager[None]:
     if isinstance(has_gpu, str):
-        return on_cpu()
-    return generators_of_meta() if has_gpu is None else gpu_code(has_gpu)
+        return generators_of_meta()
+    return on_cpu() if has_gpu is None else gpu_code(has_gpu)
 
 
 @contextmanager

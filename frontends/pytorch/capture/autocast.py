@@ -226,8 +226,9 @@ def _casting_functions(
         init(self, on_device(device_type), *args, **kwargs)
 
     def on_device(device_type: Any) -> Any:
-        # The meta device stands for the one for which autocast is enabled.
-        return enabled_device() or CPU if device_type == "meta" and active_casts() is not None else device_type
+        # The meta device stands for the one for which autocast is enabled. ``x.device.type`` may compare as "cpu".
+        is_meta = isinstance(device_type, str) and str.__eq__(device_type, "meta")
+        return enabled_device() or CPU if is_meta and active_casts() is not None else device_type
 
     def asked(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)

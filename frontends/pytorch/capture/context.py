@@ -224,6 +224,7 @@ def acquire(session: CapturingThread, has_composites: bool) -> None:
         if session.is_estimate and not any(each.is_estimate for each in _sessions if each is not session):
             autocast.patch_device_autocast(_undo, _estimating)
             autocast.skip_compiler(_undo)
+            surroundings.patch_questions(_undo)
         autocast.run_eagerly(_undo)
 
 

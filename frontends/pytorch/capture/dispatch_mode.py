@@ -124,6 +124,7 @@ class CaptureMode(TorchDispatchMode):
         inner_operators: the number of inner operators of a composite operator, by operator and shapes.
         session: the thread that captures; None after the capture.
         makes_arrays: whether code outside of all modules may turn tensors without data into arrays of NumPy.
+        device: what tensors of the meta device say to code of the user that asks for their device; None: the truth.
         moved: tensors that were moved to the meta device to get gradients, and their data, which they get back.
         whole_calls: modules and functions with a cost of their own; None if there are none.
         branches: decides conditions without data; None to assume that they are True.
@@ -164,6 +165,7 @@ class CaptureMode(TorchDispatchMode):
         self.branches: Branches | None = None
         self.whole_calls: OneCallTable | None = None
         self.makes_arrays = False
+        self.device: Any = None
         self.moved: list[tuple[ref[Tensor], Tensor]] = []
         self.thread_settings: Callable[[ExitStack], None] = _keep_settings
         self.without_capture = torch._C._ExcludeDispatchKeyGuard(CAPTURED)
@@ -184,7 +186,7 @@ class CaptureMode(TorchDispatchMode):
         """Share known values and logs with the mode of the thread that started this one."""
         self.cache, self.values, self.meta_modules = parent.cache, parent.values, parent.meta_modules
         self.thread_settings, self.branches = parent.thread_settings, parent.branches
-        self.whole_calls = parent.whole_calls
+        self.whole_calls, self.device = parent.whole_calls, parent.device
         self._plans = {} if self.values.has_unknown_data else self.cache.plans.by_id
         self.find_call, self.add_call = self.cache.find, self.cache.add
         self.recording, self.ledgers, self.observe = recording, recording.ledgers, recording.observe
@@ -313,6 +315,7 @@ class CaptureMode(TorchDispatchMode):
                     self.values.forget_data(target, DRAWN, bounds)
                     self._plans = {}  # without the fast path, every call checks for unknown data
             return result
+        moves = plan.func is MOVE and is_move(*args, **kwargs)
         originals = tensors_of(args, kwargs)
         args, kwargs = without_data(args), without_data(kwargs)
         for replacement, original in zip(tensors_of(args, kwargs), originals, strict=True):
@@ -322,6 +325,8 @@ class CaptureMode(TorchDispatchMode):
                 self.values.forget_data(replacement, flags, bounds)
                 for log in self.recording.logs:
                     log.identities.register_replacement(replacement, original)
+        if moves:  # as in :meth:`_run_move`
+            return self._run_unrecorded(self.cache.plans.of(_DETACH), args[:1], {})
         names = [name for name, _ in plan.arguments]
         if "device" in names and plan.is_random:
             kwargs["device"] = META

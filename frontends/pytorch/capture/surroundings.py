@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache, partial, wraps
@@ -379,6 +379,7 @@ def gpu_code(is_available: bool, in_capture: bool = True) -> Iterator[None]:
         replace(stack, Tensor, "record_stream", _where(applies, _nothing, Tensor.record_stream))
         replace(stack, torch.overrides, "has_torch_function", _without_mode(torch.overrides.has_torch_function))
         stack.enter_context(_Devices())
+        stack.enter_context(_saying(CUDA))
         yield
 
 
@@ -417,35 +418,164 @@ class _Devices(TorchFunctionMode):
         return func(*args, **{name: here if _is_gpu(x) else x for name, x in kwargs.items()})
 
 
-class _OnCpu(TorchFunctionMode):
-    # Tensors say that they are on a CPU; those made for it are meta tensors.
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run a function with the meta device in place of a CPU among its arguments."""
-        kwargs = kwargs or {}
-        if func == _DEVICE and _is_of_user(sys._getframe(1).f_globals):
-            return torch.device("cpu")
-        if func in _OF_DATA:
-            return func(*args, **kwargs)
-        args = [META if _is_cpu(x) else x for x in args]
-        return func(*args, **{name: META if _is_cpu(x) else x for name, x in kwargs.items()})
-
+# Questions about the device of a tensor, in an estimate that names no GPU
+#
+# The answer is a CPU, as in a run of the model as it is. What code makes with ``device=x.device`` stays on the meta
+# device, because functions of PyTorch read the text of the answer, which is "meta".
 
 ASKS_FOR_A_CPU = "the code asks whether a tensor is on a CPU: counted as if it were"
 
+FAILS_ON_A_CPU = "the code fails if a tensor says that it is on a CPU: counted as on another device"
 
-def asks_for_cpu(error: BaseException | None) -> bool:
-    """Return whether an error was raised in code that compares the device of a tensor with a CPU, for its kernels."""
+
+def asks_for_device(error: BaseException | None) -> bool:
+    """Return whether an error was raised in code that reads the device of something."""
     frames = walk_tb(None if error is None else error.__traceback__)
-    codes = [frame.f_code for frame, _ in frames if _is_of_user(frame.f_globals)]
-    return any("device" in code.co_names and "cpu" in code.co_consts for code in codes)
+    names = (frame.f_code.co_names for frame, _ in frames if _is_of_user(frame.f_globals))
+    return any(question in each for each in names for question in _QUESTIONS)
 
 
 @contextmanager
 def on_cpu() -> Iterator[None]:
-    """Let tensors of the meta device say that they are on a CPU."""
-    with generators_of_meta(), _OnCpu():
+    """Let tensors of the meta device say that they are on a CPU, to captured code that is not PyTorch's."""
+    with generators_of_meta(), _saying(_ON_CPU):
         yield
 
+
+@contextmanager
+def _saying(device: Any) -> Iterator[None]:
+    mode = THREAD.mode
+    if mode is None:
+        yield
+        return
+    before, mode.device = mode.device, device
+    try:
+        yield
+    finally:
+        mode.device = before
+
+
+def patch_questions(stack: ExitStack) -> None:
+    """Let ``x.device`` and ``x.is_cpu`` answer what the mode of the running thread says of tensors without data.
+
+    Args:
+        stack: undoes the patches.
+    """
+    for name, question in _questions().items():
+        replace(stack, Tensor, name, question)
+
+
+@cache
+def _questions() -> Mapping[str, _Question]:
+    return {name: _Question(getattr(torch._C.TensorBase, name)) for name in _QUESTIONS}
+
+
+class _Question:
+    # An attribute of tensors. The class has that of PyTorch, ``Tensor.device``, which other code may store.
+    def __init__(self, original: Any) -> None:
+        self.original, self.get = original, original.__get__
+        self.is_device = original.__name__ == "device"
+
+    def __get__(self, x: Tensor | None, kind: Any = None) -> Any:
+        if x is None:
+            return self.original
+        found, mode = self.get(x), THREAD.mode
+        if mode is None or mode.device is None or not _is_module_of_user(sys._getframe(1).f_globals.get("__name__")):
+            return found
+        if self.is_device:
+            return mode.device if found.type == "meta" else found
+        return found or (x.is_meta and mode.device.type == "cpu")
+
+    def __set__(self, x: Tensor, value: Any) -> None:
+        self.original.__set__(x, value)
+
+
+def _note_question() -> None:
+    for log in () if THREAD.mode is None else THREAD.mode.recording.logs:
+        if ASKS_FOR_A_CPU not in log.recorder.notes:
+            log.recorder.notes.append(ASKS_FOR_A_CPU)
+
+
+class _Text(str):
+    # "cpu" in comparisons and in text; "meta" for functions of PyTorch.
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is _Text:
+            return True
+        if other == "cpu":
+            _note_question()
+        return other == "cpu"
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash("cpu")
+
+    def __contains__(self, part: object) -> bool:
+        return isinstance(part, str) and part in "cpu"
+
+    def __str__(self) -> str:
+        return self
+
+    def __repr__(self) -> str:
+        return repr("cpu")
+
+    def __format__(self, spec: str) -> str:
+        return format("cpu", spec)
+
+    def startswith(self, *args: Any) -> bool:
+        return "cpu".startswith(*args)
+
+    def split(self, *args: Any, **kwargs: Any) -> Any:
+        return [self]
+
+
+class _Device(str):
+    # Functions of PyTorch take text for a device; ``torch.device`` has no subclasses. The hash is that of the text, so
+    # that caches by device do not mix tensors of an estimate with those of runs.
+    __slots__ = ()
+    __hash__ = str.__hash__
+    index: Any = None
+    type = _Text("meta")
+    __enter__, __exit__ = META.__enter__, META.__exit__
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return torch.device
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is _Device:
+            return True
+        if other == CPU_DEVICE:
+            _note_question()
+        return other in (CPU_DEVICE, META)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __str__(self) -> str:
+        return self.type
+
+    def __repr__(self) -> str:
+        return repr(CPU_DEVICE)
+
+    def __format__(self, spec: str) -> str:
+        return format("cpu", spec)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return torch.device, ("cpu",)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+
+CPU_DEVICE = torch.device("cpu")
+
+_ON_CPU = _Device("meta")
+
+_QUESTIONS = ("device", "is_cpu")
 
 _OF_DATA = (torch.tensor, torch.as_tensor, torch.asarray)
 """Functions whose result has the data of an argument."""
@@ -468,10 +598,6 @@ def _is_gpu(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch(r"cuda(:\d+)?", value) is not None
 
 
-def _is_cpu(value: Any) -> bool:
-    return value == "cpu" if isinstance(value, str) else isinstance(value, torch.device) and value.type == "cpu"
-
-
 def _dtype_of_type(kind: Any) -> torch.dtype | None:
     # ``torch.cuda.FloatTensor``, or its name.
     if isinstance(kind, str) and kind.startswith("torch.cuda."):
@@ -480,7 +606,12 @@ def _dtype_of_type(kind: Any) -> torch.dtype | None:
 
 
 def _is_of_user(names: dict[str, Any]) -> bool:
-    return str(names.get("__name__")).partition(".")[0] not in ("torch", "costcore")
+    return _is_module_of_user(names.get("__name__"))
+
+
+@cache
+def _is_module_of_user(name: Any) -> bool:
+    return str(name).partition(".")[0] not in ("torch", "costcore")
 
 
 def _functions(is_available: bool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import enum
 import functools
 import io
 import json
+import operator
 import sys
 import threading
 import warnings
@@ -217,9 +218,10 @@ def test_training_weighted_bags_equals_a_run():
         rows = nn.functional.embedding_bag(torch.arange(12).view(4, 3), table, mode="sum", per_sample_weights=weights)
         rows.sum().backward()
 
+    report = estimate(step, [])
     with ComputationalCostHook() as hook:
         step()
-    assert totals(estimate(step, [])) == totals(hook)
+    assert totals(report) == totals(hook)
 
 
 def test_functions_may_be_imported_by_name():
@@ -2132,21 +2134,128 @@ class FusedElsewhere(Line):
 
 
 @pytest.mark.parametrize("backward", [False, True])
-def test_code_with_a_path_for_a_cpu_takes_it_if_the_other_fails(backward):
+def test_code_with_a_path_for_a_cpu_takes_it(backward):
     report = estimate(FusedElsewhere(), (2, 8), backward=backward)
     assert report.total_report["macs"] == 2 * 32 * (1 + backward)
     assert report.by("op")["mul"]["flops"] == 8 * (1 + backward)
     assert report.notes == ["the code asks whether a tensor is on a CPU: counted as if it were"]
 
 
-def test_the_first_error_stands_if_a_path_for_a_cpu_fails_too():
+def test_code_that_fails_on_a_cpu_is_counted_as_on_another_device():
+    def needs_more(x):
+        if x.device.type == "cpu":
+            raise ValueError("not on a CPU")
+        return x @ x.mT
+
+    report = estimate(needs_more, (4, 4))
+    assert report.total_report["macs"] == 64
+    assert report.notes == ["the code fails if a tensor says that it is on a CPU: counted as on another device"]
+
+
+def test_the_first_error_stands_if_no_device_helps():
     def fails(x):
         if x.device.type == "cpu":
             raise ValueError("not on a CPU")
         return NotBuilt.apply(x)
 
-    with pytest.raises(CostError, match="the kernel is not built"):
+    with pytest.raises(CostError, match="not on a CPU"):
         estimate(fails, (2, 8))
+
+
+CPU = torch.device("cpu")
+
+QUESTIONS = {
+    "type": lambda x: x.device.type == "cpu",
+    "other type": lambda x: x.device.type != "cuda",
+    "not": lambda x: operator.not_(x.device.type != "cpu"),
+    "in": lambda x: x.device.type in ("cpu", "mps"),
+    "table": lambda x: {"cpu": True, "cuda": False}[x.device.type],
+    "text": lambda x: str(x.device) == "cpu" and "cuda" not in str(x.device) and f"{x.device}" == "cpu",
+    "start": lambda x: x.device.type.startswith("cpu") and str(x.device).split(":")[0] == "cpu",
+    "device": lambda x: x.device == CPU and operator.eq(CPU, x.device) and x.device.index is None,
+    "not device": lambda x: operator.not_(x.device != CPU),
+    "flag": lambda x: x.is_cpu and not x.is_cuda,
+    "number": lambda x: x.get_device() < 0,
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_questions_about_the_device_have_the_answers_of_a_run(name):
+    def both(x):
+        return x @ x.mT if QUESTIONS[name](x) else x.relu()
+
+    before, x = dict(vars(torch.Tensor)), torch.ones(4, 4)
+    with ComputationalCostHook() as hook:
+        both(x)
+    assert totals(estimate(both, (4, 4))) == totals(hook)
+    assert dict(vars(torch.Tensor)) == before
+    if name not in ("other type", "number"):
+        on_gpu = estimate(lambda x: x.relu() if QUESTIONS[name](x) else x @ x.mT, (4, 4), device="cuda")
+        assert on_gpu.total_report["macs"] == 64
+
+
+def test_what_code_makes_on_the_device_of_a_tensor_has_no_data():
+    def makes(x):
+        device = x.device
+        assert isinstance(device, torch.device) and copy.deepcopy(device) == device == x.device
+        made = [
+            torch.zeros(4, device=device),
+            torch.zeros(4, device=device.type),
+            torch.zeros(4, device=str(device)),
+            torch.zeros(4, device=torch.device(device)),
+            torch.ones(4).to(device),
+            torch.randn(4, device=device, generator=torch.Generator(device)),
+            nn.Linear(2, 2, device=device).weight,
+            nn.Linear(2, 2).to(device).weight,
+        ]
+        with device, torch.autocast(device.type, dtype=torch.bfloat16):
+            made.append(x @ torch.zeros(4, 4))
+        assert all(y.is_meta for y in made) and made[-1].dtype is torch.bfloat16
+        return x
+
+    estimate(makes, (4, 4))
+
+
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_saving_on_the_cpu_costs_what_it_does_there(is_pinned):
+    net, x = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4)), torch.ones(2, 8)
+
+    def step(x):
+        with torch.autograd.graph.save_on_cpu(pin_memory=is_pinned):
+            y = net(x)
+        y.sum().backward()
+
+    report = estimate(step, (2, 8))
+    with ComputationalCostHook() as hook:
+        step(x)
+    assert totals(report) == totals(hook)
+
+
+@pytest.mark.parametrize("to_none", [None, False, True])
+def test_a_step_adds_to_the_gradients_that_there_are(to_none):
+    net, x = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4)), torch.ones(2, 8)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x):
+        if to_none is not None:
+            optimizer.zero_grad(set_to_none=to_none)
+        net(x).sum().backward()
+        optimizer.step()
+
+    found = []
+    for _ in range(2):
+        before = [None if each.grad is None else each.grad.clone() for each in net.parameters()]
+        report = estimate(step, (2, 8))
+        assert all(
+            each.grad is y or torch.equal(each.grad, y) for each, y in zip(net.parameters(), before, strict=True)
+        )
+        with ComputationalCostHook() as hook:
+            step(x)
+        assert totals(report) == totals(hook)
+        found.append(report.total_report["flops"])
+    assert found[1] - found[0] == (0 if to_none else 108)
+    added = ["the parameters have gradients, to which the step adds: a first step has none"]
+    assert report.notes == ([] if to_none else added)
 
 
 class Stored(Line):
