@@ -806,7 +806,7 @@ def count_most_expensive(
         tried.add(branch)
         n_runs += 1
         sides = {**branches.sides, branch: not branches.sides.get(branch, _common_side(branches.sides, branch))}
-        other, met = recorder.of_another_run(), Branches(sides, branches.passing)
+        other, met = recorder.of_another_run(), Branches(sides, branches.passing, branches.met)
         try:
             record(other, met)
         except CostError as error:

@@ -38,6 +38,9 @@ MAX_READS = 1000
 MAX_ROUNDS = 64
 """The maximum reads of the condition of a ``while`` in the same run: data without values never change it."""
 
+MANY_TIMES = 8
+"""How many times as often as in the run before a condition is read, inside a ``while``, if that does not end."""
+
 _BETWEEN = ("torch._tensor", "torch.overrides", "torch.utils._device")
 """Modules of frames between the user's code and the operator."""
 
@@ -55,14 +58,21 @@ class Branches:
     Args:
         sides: the side that the run takes, by branch; True for all others.
         passing: the branches whose side is fixed, because the model fails on the other side.
+        before: how often the run before read the condition of each branch.
 
     Attributes:
         met: how often the condition of each branch, or a number, was read, in the order in which they were met.
         last: the branch that was read last.
     """
 
-    def __init__(self, sides: Mapping[Branch, bool], passing: Collection[Branch] = ()) -> None:
+    def __init__(
+        self,
+        sides: Mapping[Branch, bool],
+        passing: Collection[Branch] = (),
+        before: Mapping[Branch, int] | None = None,
+    ) -> None:
         self.sides = sides
+        self.before = before or {}
         self.passing = passing
         self.met: Counter[Branch] = Counter()
         self.last: Branch | None = None
@@ -105,13 +115,16 @@ class Branches:
         self.met[branch] += 1
         self.last = branch
         n_reads = self.met[branch]
-        if (
-            self.sides
-            and n_reads > MAX_ROUNDS
-            and (n_reads > MAX_READS or (found is not None and _is_of_while(*found)))
-        ):
+        if self.sides and n_reads % MAX_ROUNDS == 1 and n_reads > 1 and self._is_endless(branch, found):
             raise EndlessLoopError(f"module {path!r}: a loop does not end on the other side of a branch")
         return self.sides.get(branch, self.sides.get((code, position, None), True))
+
+    def _is_endless(self, branch: Branch, found: tuple[FrameType, int] | None) -> bool:
+        n_reads, n_before = self.met[branch], self.before.get(branch, 0)
+        if n_reads > MAX_READS or (found is not None and _is_of_while(*found)):
+            return True
+        # The ``while`` may be in a calling function: a solver rejects every step.
+        return 0 < MANY_TIMES * n_before < n_reads and any(_is_in_while(*each) for each in user_frames())
 
 
 # Checks: conditions that only guard an error or a warning, ``if (x < 0).any(): raise``
@@ -155,9 +168,11 @@ def _reader() -> tuple[FrameType, int] | None:
 def is_inside_while() -> bool:
     """Return whether the running line of the user's code, which reads a value, is inside a ``while`` loop."""
     found = _reader()
-    if found is None:
-        return False
-    tree, line = _source(found[0].f_code, found[1])
+    return found is not None and _is_in_while(*found)
+
+
+def _is_in_while(frame: FrameType, line: int) -> bool:
+    tree, line = _source(frame.f_code, line)
     loops = (node for node in ast.walk(tree) if isinstance(node, ast.While))
     return any(node.lineno <= line <= (node.end_lineno or 0) for node in loops)
 

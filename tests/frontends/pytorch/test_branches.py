@@ -354,3 +354,24 @@ def test_factorizations_succeed():
         "factorizations of matrices without data were taken to succeed",
         "numbers without data were taken as finite",
     }
+
+
+def test_a_side_on_which_a_solver_rejects_every_step_is_left_early():
+    n_steps = []
+
+    def advance(t, x):
+        n_steps[-1] += 1
+        y = x.sin()
+        return (t + 1, y) if y.norm() < 1 else (t, x)
+
+    def solve(x):
+        n_steps.append(0)
+        t = 0
+        while t < 3:
+            t, x = advance(t, x)
+        return x
+
+    with pytest.warns(CostWarning, match="condition assumed True"):
+        report = estimate(solve, (4,))
+    assert n_steps == [3, 65]
+    assert sum(call["op"] == "sin" for call in report.layer_report.values()) == 3
