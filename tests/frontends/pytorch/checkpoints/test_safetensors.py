@@ -12,10 +12,10 @@ import pytest
 
 import costcore
 from costcore import CostError, ServingReport
-from costcore.api.estimate import check_target
 
 pytest.importorskip("transformers")
 
+from tests.command_line import main
 from tests.frontends.pytorch.checkpoints.headers import load, read_safetensors
 from tests.frontends.pytorch.transformers_differences import ANGLES_ARE_PRODUCTS, HAS_JOINED_EXPERTS
 
@@ -152,10 +152,11 @@ def test_a_missing_weight_is_named(tmp_path):
         load(folder(tmp_path, tensors))
 
 
-def test_a_file_of_weights_is_answered_with_its_folder(tmp_path):
+def test_a_file_of_weights_is_answered_with_its_folder(tmp_path, capsys):
     path = folder(tmp_path, plain())
-    with pytest.raises(ValueError, match=f"not a model. Pass its folder, {path}"):
-        check_target(f"{path}/model.safetensors")
+    with pytest.raises(SystemExit):
+        main([f"{path}/model.safetensors"])
+    assert f"not a model. Pass its folder, {path}" in capsys.readouterr().err
 
 
 def test_weights_of_another_configuration_are_refused(tmp_path):
