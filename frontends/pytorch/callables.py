@@ -375,11 +375,15 @@ def _name_in(name: str, taken: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _meta_device() -> Iterator[None]:
-    # ``keras.device("meta")`` stores a string, which never equals ``tensor.device``: Keras would copy every tensor.
+    # ``keras.device("meta")`` stores a string, which never equals ``tensor.device``: Keras would copy every tensor. It
+    # copies those too that say another device than this one.
     from keras.src.backend.common import global_state
 
+    from .capture.dispatch_mode import THREAD
+
+    said = None if THREAD.mode is None else THREAD.mode.device
     before = global_state.get_global_attribute("torch_device")
-    global_state.set_global_attribute("torch_device", META)
+    global_state.set_global_attribute("torch_device", META if said is None else said)
     try:
         yield
     finally:

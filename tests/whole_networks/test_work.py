@@ -206,7 +206,7 @@ def test_formulas_take_little_work_beside_the_captures_they_are_made_of():
     with counted_lines() as lines:
         report = estimate(net, ("batch", 4, "height", "width"))
     numbers = re.findall(r"from (\d+) captures, checked at (\d+)", " ".join(report.notes))
-    assert lines.count <= 1.2 * one.count * sum(map(int, numbers[0]))
+    assert lines.count <= 1.5 * one.count * sum(map(int, numbers[0]))
 
 
 def test_every_method_that_shows_or_writes_has_a_view_here():
