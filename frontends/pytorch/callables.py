@@ -96,9 +96,8 @@ class CallableModule(Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
         result = self.function(*args, **kwargs)
-        is_own = any(
-            result is module for module in self.modules()
-        )  # a training step may return the model that it trains
+        # A training step may return the model that it trains.
+        is_own = any(result is module for module in self.modules())
         if isinstance(result, Module) and not is_own:
             raise CostError(
                 f"{name_of(self.function)} returned a model, {type(result).__name__}: {how_to_call(self.function)}"

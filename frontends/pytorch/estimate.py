@@ -296,10 +296,7 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
         found = _with_integer_lists(recorder, called, inputs, record, failed)
         past: list[CostError] = []
         found = found or _past_checks(recorder, inputs, record, branches, error, past)
-        if found is None and not settings.has_gradients and any(lacks_gradients(each.__cause__) for each in past):
-            other = recorder.of_another_run()
-            _record_all(other, called, inputs, settings._replace(has_gradients=True))
-            recorder.adopt(other)
+        if found is None and any(again(each) for each in past if lacks_gradients(each.__cause__)):
             return
         if found is None and failed:
             if again(failed[-1]):
@@ -560,7 +557,7 @@ def _holds_gradients(model: Module) -> bool:
     return any(parameter.grad is not None for parameter in model.parameters())
 
 
-ADDS_TO_GRADIENTS = "the parameters have gradients, to which the step adds: a first step has none"
+ADDS_TO_GRADIENTS = "the parameters have gradients already, and the step adds to them: a first step does not"
 
 
 def _copy_gradients(model: Module, memo: Mapping[int, Any]) -> Iterator[tuple[Tensor, Tensor | None]]:

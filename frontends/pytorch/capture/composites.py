@@ -512,7 +512,7 @@ def as_one_operator(
 
 
 def lay_out_as_fused(mode: CaptureMode, module: Module, args: Sequence[Any], kwargs: Mapping[str, Any], y: Any) -> None:
-    """Give the results of a module the strides of those of the fused operator, as which it would run with data.
+    """Give the results of a module the strides of the fused operator that would run if its tensors had data.
 
     The slow path returns transposed attention, which later operators would copy.
     """
@@ -520,8 +520,7 @@ def lay_out_as_fused(mode: CaptureMode, module: Module, args: Sequence[Any], kwa
         return
     with torch._C._ExcludeDispatchKeyGuard(CAPTURED):
         transposed = [x for x in _tensors(y) if x.is_meta and not x.is_contiguous()]
-    if transposed and is_fused_with_data(module, args, kwargs):
-        with torch._C._ExcludeDispatchKeyGuard(CAPTURED):
+        if transposed and is_fused_with_data(module, args, kwargs):
             for x in transposed:
                 if x.untyped_storage().nbytes() == x.numel() * x.element_size():
                     x.as_strided_(x.shape, [prod(x.shape[i + 1 :]) for i in range(x.dim())])

@@ -213,7 +213,7 @@ class Walker:
             return
         if operator.name in NPUS:
             self._recording.note(
-                f"{operator.name} contains the part that was compiled for an NPU: count the file before it"
+                f"{operator.name} contains the part that was compiled for an NPU: count the file that was compiled"
             )
         kind, options = operator.name, operator.options
         arguments: dict[str, Any] = {"inputs": inputs}

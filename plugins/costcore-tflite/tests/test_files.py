@@ -31,7 +31,7 @@ def test_real_files_are_counted(file):
 def test_a_file_for_an_npu_says_that_it_hides_the_network():
     report = estimate(DATA / "person_detect_vela.tflite")
     assert [each["type"] for each in report.ignored_layers.values()] == ["ethos-u"]
-    assert any("count the file before it" in note for note in report.notes)
+    assert any("count the file that was compiled" in note for note in report.notes)
 
 
 def test_an_open_batch_is_one_or_as_it_is_given():

@@ -2254,7 +2254,7 @@ def test_a_step_adds_to_the_gradients_that_there_are(to_none):
         assert totals(report) == totals(hook)
         found.append(report.total_report["flops"])
     assert found[1] - found[0] == (0 if to_none else 108)
-    added = ["the parameters have gradients, to which the step adds: a first step has none"]
+    added = ["the parameters have gradients already, and the step adds to them: a first step does not"]
     assert report.notes == ([] if to_none else added)
 
 
