@@ -67,7 +67,8 @@ def estimate(
             a pytree of these; several as a tuple or list, by name as a dict. Numbers, strings and functions are passed
             unchanged.
         params: positions of the arguments of a function that are learned parameters; default: models, train states,
-            variables of Flax, and arguments named ``params`` or ``variables``.
+            variables of Flax, arguments named ``params`` or ``variables``, else a first argument that is a tree of
+            floating-point arrays (an assumption).
         dtype: the dtype of inputs given as shapes; default: float32.
         backward: whether to also count the gradients of the parameters, or of all inputs if there are no parameters.
             The gradients of the outputs are given as inputs.
@@ -134,6 +135,8 @@ def record_program(
         capture = _Capture(program, positional, by_name, backward=backward)
         closed, removed = without_dead_code(capture.trace())
     recorder.frameworks["jax"] = jax.__version__
+    if program.assumed:
+        recorder.assume(program.assumed)
     if removed:
         recorder.notes.append(f"equations that no output needs are not counted, as XLA removes them: {removed}")
     values = capture.values(recorder)

@@ -278,6 +278,7 @@ class Program:
         owner: returns the owner of a variable by its path in the pytree.
         root: the scope of the model itself.
         types: the class of every module by path; complete after the function was traced.
+        assumed: an assumption about the variables; "": none.
     """
 
     function: Callable[..., Any]
@@ -285,6 +286,7 @@ class Program:
     owner: Callable[[Any], Owner] = nobody
     root: str = ""
     types: Mapping[str, str] = field(default_factory=dict)
+    assumed: str = ""
 
 
 # Inputs

@@ -314,7 +314,43 @@ def test_parameters_of_a_function_are_those_of_its_argument():
     report = estimate(run, [{"table": (10, 4), "w": (4, 3)}, Tensor((2, 5), "int32")], params=0)
     assert report.total_report["n_params"] == 10 * 4 + 4 * 3
     assert {call.layer.op for call in report.trace.calls} >= {"embedding", "linear"}
-    assert estimate(run, [{"table": (10, 4), "w": (4, 3)}, Tensor((2, 5), "int32")]).total_report["n_params"] == 0
+
+
+WEIGHTS = {"w": (8, 16), "b": (16,)}
+
+
+def dense(p, x):
+    return x @ p["w"] + p["b"]
+
+
+def chain(layers, x):
+    for w, b in layers:
+        x = x @ w + b
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "n_params", "assumed"),
+    [
+        (dense, [WEIGHTS, (4, 8)], 8 * 16 + 16, "the argument p of dense"),
+        (jax.jit(dense), [WEIGHTS, (4, 8)], 8 * 16 + 16, "the argument p of dense"),
+        (
+            jax.grad(lambda p, x: jnp.sin(dense(p, x)).sum()),
+            [WEIGHTS, (4, 8)],
+            8 * 16 + 16,
+            "the argument p of <lambda>",
+        ),
+        (chain, [[[(8, 8), (8,)]] * 3, (2, 8)], 3 * 72, "the argument layers of chain"),
+        (lambda batch, scale: batch["x"] * scale, [{"x": (4, 8)}, (8,)], 0, ""),
+        (lambda x, y: x["a"] + y, [{"a": (4, 8)}, (8,)], 0, ""),
+        (lambda p: p["a"] * 2, [{"a": (4, 8)}], 0, ""),
+        (lambda p, scale: p["a"] * scale, [{"a": (4, 8), "n": Tensor((2,), "int32")}, (8,)], 0, ""),
+    ],
+)
+def test_a_tree_of_arrays_before_other_arrays_is_assumed_to_be_parameters(function, inputs, n_params, assumed):
+    report = estimate(function, inputs)
+    assert report.total_report["n_params"] == n_params
+    assert [each.what.startswith(assumed) for each in report.assumptions] == [True] * bool(assumed)
 
 
 def of_variables(model):

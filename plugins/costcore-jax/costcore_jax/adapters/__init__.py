@@ -6,9 +6,11 @@ A function may take models as arguments, as training steps do, or close over the
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial, wraps
 from importlib import import_module
 from threading import RLock
@@ -80,7 +82,8 @@ def of_function(model: Any, args: list[Any], kwargs: dict[str, Any], params: tup
     """Return the program of a function.
 
     Its variables are the models among its arguments, else the arguments of :func:`_learned`, else the models in its
-    closure. If ``params`` gives positions, its variables are these arguments and NNX models.
+    closure, else a first argument that looks like a tree of parameters, which is an assumption. If ``params`` gives
+    positions, its variables are these arguments and NNX models.
 
     Variables are replaced by None in ``args``, and removed from ``kwargs``, both in place.
     """
@@ -96,6 +99,10 @@ def of_function(model: Any, args: list[Any], kwargs: dict[str, Any], params: tup
         closed_over = [] if params else [*_closed_over(model)]
         if closed_over:
             return of_closure(model, closed_over, args, kwargs)
+        if not params and _begins_with_parameters(model, args):
+            first = (_parameters(model) or ["the first"])[0]
+            assumed = f"the argument {first} of {name_of(model)} holds its parameters (params=… gives other positions)"
+            return replace(_of_learned(model, args, (0,)), assumed=assumed)
     return _of_learned(model, args, params)
 
 
@@ -141,6 +148,19 @@ def _learned(model: Any, args: Sequence[Any]) -> Iterator[int]:
         is_named = i < len(parameters) and _is_named_parameters(parameters[i], value)
         if is_named or _is_train_state(value) or has_collections(value) or any(_kinds_of(value)):
             yield i
+
+
+_DATA = re.compile("batch|cache|carry|data|example|feature|hidden|image|inputs?|obs|observations?|state|xs?")
+
+
+def _begins_with_parameters(model: Any, args: Sequence[Any]) -> bool:
+    # A container of floating-point arrays beside other arrays; a batch has another name, or integers and keys.
+    trees = [jax.tree.leaves(value) for value in args]
+    arrays = [[leaf for leaf in leaves if hasattr(leaf, "dtype")] for leaves in trees]
+    if len(arrays) < 2 or not arrays[0] or not any(arrays[1:]) or jax.tree_util.all_leaves([args[0]]):
+        return False
+    name = (_parameters(model) or [""])[0]
+    return not _DATA.fullmatch(name) and all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in arrays[0])
 
 
 def _of_learned(model: Any, args: list[Any], params: tuple[int, ...]) -> Program:
