@@ -608,9 +608,10 @@ class _Finder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return the spec of the compiler; None for any other module."""
-        if fullname == _COMPILER:
-            _call_through_compiler()
-        spec = PathFinder.find_spec(fullname, path, target) if fullname == _COMPILER else None
+        if fullname != _COMPILER:
+            return None
+        _call_through_compiler()
+        spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or spec.loader is None or not self._is_capturing():
             return None
         loader: Any = spec.loader

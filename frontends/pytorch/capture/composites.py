@@ -169,7 +169,7 @@ def _call(
     mark = 0 if ledger is None else ledger.begin_composite()
     timed = mode.recording.measures_time and run is not _replay
     result = mode.recording.timed(tensors, kwargs, run, call) if timed else run(call)
-    if cached is None or type(result) is _Partial:
+    if cached is None or type(result) is _Partial:  # one line for calls that were seen before
         if type(result) is _Partial:
             return result.value
         cached = mode.add_call(plan, key, args, kwargs, tensors, result)
@@ -500,12 +500,12 @@ def as_one_operator(
     with ExitStack() as stack:
         is_cast = autocast.is_any_enabled()
         if (mode.ledgers or is_cast) and is_fused_with_data(module, args, kwargs):
-            if is_cast:
+            if is_cast:  # PyTorch takes the fast path on the device of this name
                 replace(stack, torch.utils.backend_registration, "_privateuse1_backend_name", "meta")
-            has_mask = len(tensors_of(args, kwargs)) > (3 if isinstance(module, MultiheadAttention) else 1)
-            if not is_cast:
+            else:
                 mode.ledgers.note(FUSED)
-                if has_mask:
+                n_without_masks = 3 if isinstance(module, MultiheadAttention) else 1
+                if len(tensors_of(args, kwargs)) > n_without_masks:
                     mode.ledgers.note(MERGED, is_approximation=True)
                 stack.enter_context(mode.ledgers.whole())
         yield
@@ -585,7 +585,7 @@ FUNCTIONS: tuple[tuple[Any, str], ...] = (
 
 _NAMES = {id(getattr(owner, name)): name for owner, name in FUNCTIONS if owner is torch}
 
-_WITHOUT_MODELS = frozenset(("torch", "costcore", "numpy", "scipy", "sympy", "pandas", *sys.stdlib_module_names)) - {
+_NO_MODELS = frozenset(("torch", "costcore", "numpy", "scipy", "sympy", "pandas", *sys.stdlib_module_names)) - {
     "__main__"
 }
 """Packages that contain no models."""
@@ -607,7 +607,7 @@ def patch_imports(stack: ExitStack, active_mode: ActiveMode) -> None:
     if len(sys.modules) != len(_searched):
         for path in sys.modules.keys() - _searched:
             _searched.add(path)
-            if path.partition(".")[0] not in _WITHOUT_MODELS:
+            if path.partition(".")[0] not in _NO_MODELS:
                 _imports.extend(_imported_by(sys.modules.get(path)))
     patched = _patched_values(active_mode)
     for module, name, function in (*_imports, *_imported_by(sys.modules["__main__"])):

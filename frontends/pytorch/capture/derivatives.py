@@ -145,10 +145,9 @@ def _key(active_mode: Callable[[], CaptureMode | None], engine: Any) -> Dispatch
 
     def kernel(keyset: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
         mode = active_mode()
-        caller = sys._getframe(1)
-        if mode is None or caller.f_code is not engine:  # code of the user, such as a recomputation
-            if mode is None:
-                return operator.redispatch(keyset & after, *args, **kwargs)
+        if mode is None:
+            return operator.redispatch(keyset & after, *args, **kwargs)
+        if sys._getframe(1).f_code is not engine:  # code of the user, such as a recomputation
             _leave(mode, key)
             try:
                 return operator(*args, **kwargs)
@@ -166,9 +165,9 @@ def _key(active_mode: Callable[[], CaptureMode | None], engine: Any) -> Dispatch
 def _assumed_value(mode: CaptureMode, operator: Any, args: Any) -> Any:
     # Data are assumed to have no zero and no NaN.
     name = operator._schema.name
-    if name == "aten::_local_scalar_dense" and not mode.is_known(args[0]):
-        return 0
-    return _empty_nonzero(mode, args[0]) if name == "aten::nonzero" and not mode.is_known(args[0]) else None
+    if name not in ("aten::_local_scalar_dense", "aten::nonzero") or mode.is_known(args[0]):
+        return None
+    return 0 if name == "aten::_local_scalar_dense" else _empty_nonzero(mode, args[0])
 
 
 def _empty_nonzero(mode: CaptureMode, mask: Tensor) -> Tensor:

@@ -48,7 +48,6 @@ from ..meta.values import (
     is_mixed,
     is_plain_meta,
     sparse_on_meta,
-    tensors_in,
     tensors_of,
     without_data,
 )
@@ -56,7 +55,7 @@ from ..naming import Flag
 from ..operators.call_cache import MOVE, CachedCall, CallCache, is_move
 from ..operators.plan import COMPOSITES, CONTROL_FLOW, OperatorPlan, decomposed, exists, overload, run_kernel
 from ..recording.recording import CallLog, Ledgers, Recording
-from ..tensors import SPARSE_LAYOUTS, PackedWeights, cached_tensors, modules_of, without_run
+from ..tensors import SPARSE_LAYOUTS, PackedWeights, cached_tensors, modules_of, nested_tensors, without_run
 from .autocast import CAPTURED, Casts, LazyValues, replace
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ _DETACH = torch.ops.aten.detach.default
 
 
 class CapturingThread(Protocol):
-    """A thread that captures."""
+    """The :class:`.Session` of a thread that captures."""
 
     @property
     def is_estimate(self) -> bool:
@@ -90,7 +89,7 @@ class CapturingThread(Protocol):
 
 
 class OneCallTable(Protocol):
-    """Modules and functions that are recorded as one call."""
+    """The :class:`.WholeCalls` of a capture: modules and functions that are recorded as one call."""
 
     def of(self, kind: type) -> Any:
         """Return how a class of modules is recorded as one call; None if its inside is recorded."""
@@ -122,13 +121,13 @@ class CaptureMode(TorchDispatchMode):
         n_arrived: while a composite operator runs inside another dispatch mode, the number of inner operators that have
             reached this mode; else -1. The other mode may skip some of them.
         inner_operators: the number of inner operators of a composite operator, by operator and shapes.
-        session: the thread that captures; None after the capture.
+        session: the session of the thread; None after the capture.
         makes_arrays: whether code outside of all modules may turn tensors without data into NumPy arrays.
         device: the device that meta tensors report to user code; None: ``meta``.
         moved: tensors that were moved to the meta device to get gradients, and the data that :meth:`stop` gives back.
         whole_calls: modules and functions with a cost of their own; None if there are none.
         branches: decides conditions without data; None to assume that they are True.
-        thread_settings: applies the settings of a thread that captured code starts, until the stack is closed.
+        thread_settings: applies settings to a thread that captured code starts, until the stack is closed.
         without_capture: a context in which operators run uncaptured; it does not nest.
         observe: passes a finished call to all observers.
     """
@@ -177,7 +176,7 @@ class CaptureMode(TorchDispatchMode):
         self.add_call = self.cache.add
         self.observe = self.recording.observe
         self._constants = GraphConstants()
-        self._plans = self.cache.plans.by_id
+        self._plans = self.cache.plans.by_id  # the fast path; empty if every call must check for unknown data
         self._packed = PackedWeights()
         logs = self.recording.logs
         self.cache.has_assumed = lambda: any(log.recorder.assumptions for log in logs)
@@ -290,14 +289,14 @@ class CaptureMode(TorchDispatchMode):
         return self._choose_run(plan, args, kwargs)(plan, args, kwargs)
 
     def _may_get_gradients(self, plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
-        # Such a new CPU tensor becomes a meta tensor: the model may write results into it, and autograd requires its
+        # A new tensor of floats becomes a meta tensor: the model may write results into it, and autograd requires its
         # gradient on the same device. Inside composite operators it stays, because kernels may write to its memory.
         is_of_model = self.is_estimate and torch.is_grad_enabled() and not self.recording.inside.is_set
         return is_of_model and _makes_floats_on_cpu(plan, args, kwargs)
 
     def _lacks_data(self, plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
         # An estimate does not know the random numbers of a run, nor data that unknown values have overwritten.
-        if not self.is_estimate or (args and isinstance(args[0], Tensor) and args[0].is_meta and plan.is_random):
+        if plan.is_random and args and isinstance(args[0], Tensor) and args[0].is_meta:
             return False
         tensors = tensors_of(args, kwargs)
         if plan.is_random and not any(tensor.is_meta for tensor in tensors):
@@ -313,7 +312,7 @@ class CaptureMode(TorchDispatchMode):
                 if type(target) is Tensor and not target.is_meta:
                     bounds = None if plan.follow_rule is None else plan.follow_rule.bounds(args, kwargs)
                     self.values.forget_data(target, DRAWN, bounds)
-                    self._plans = {}  # without the fast path, every call checks for unknown data
+                    self._plans = {}
             return result
         moves = plan.func is MOVE and is_move(*args, **kwargs)
         originals = tensors_of(args, kwargs)
@@ -392,7 +391,7 @@ class CaptureMode(TorchDispatchMode):
                 result = self._run_kernel(plan, bare, options)
             if not plan.written:
                 return result
-            self._plans = {}  # its data is now unknown: without the fast path, every call checks for that
+            self._plans = {}  # the data of args[0] is now unknown
             return args[0]
         return self.recording.timed(tensors, kwargs, self._run_kernel, plan, args, kwargs)
 
@@ -562,7 +561,7 @@ class CaptureMode(TorchDispatchMode):
         """Label the memory of an outermost module's result as ``output``, and of caches in it as ``cached``."""
         if torch._C._current_autograd_node() is None:
             for ledger in self.ledgers:
-                ledger.returned(tensors_in(result))
+                ledger.returned(nested_tensors(result))
                 ledger.returned(cached_tensors(result), "cached")
 
     def join_shards(self, module: Module) -> None:

@@ -403,8 +403,8 @@ class _Devices(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run a function without the GPUs among its arguments."""
         kwargs = kwargs or {}
-        is_question = func in _ANSWERS and (args[0].is_meta or args[0].is_cuda)
-        if is_question and _is_user_module(sys._getframe(1).f_globals.get("__name__")):
+        is_question = func in _ANSWERS and _is_user_module(sys._getframe(1).f_globals.get("__name__"))
+        if is_question and (args[0].is_meta or args[0].is_cuda):
             return _ANSWERS[func]
         if func in _SAME:
             return args[0]

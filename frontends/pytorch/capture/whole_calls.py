@@ -125,13 +125,7 @@ class WholeCalls:
             kwargs: the keyword arguments.
             original: runs the module or function.
         """
-        given = signature.bind(*args, **kwargs)
-        given.apply_defaults()
-        named = _flat(given.arguments, signature)
-        if module is not None:
-            given_here = {name: value for name, value in named.items() if value is not None}
-            named |= {name: value for name, value in vars(module).items() if _is_setting(name, value)} | given_here
-            named |= dict((*module.named_parameters(), *module.named_buffers()))
+        named = _arguments_by_name(module, signature, args, kwargs)
         if whole.kernel is not None and whole.kernel.facts is not None:
             with mode.paused:
                 named |= whole.kernel.facts(mode.values.of, named)
@@ -357,6 +351,18 @@ def _made(mode: CaptureMode, whole: Whole, module: Module | None, args: Any, kwa
 def _known(mode: CaptureMode, value: Any) -> Any:
     known = mode.values.of(value) if isinstance(value, Tensor) and not value.is_floating_point() else None
     return value if known is None else known
+
+
+def _arguments_by_name(module: Module | None, signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str, Any]:
+    # The arguments of a call by name, with the settings and tensors of the module that is called.
+    given = signature.bind(*args, **kwargs)
+    given.apply_defaults()
+    named = _flat(given.arguments, signature)
+    if module is not None:
+        given_here = {name: value for name, value in named.items() if value is not None}
+        named |= {name: value for name, value in vars(module).items() if _is_setting(name, value)} | given_here
+        named |= dict((*module.named_parameters(), *module.named_buffers()))
+    return named
 
 
 def _flat(arguments: Mapping[str, Any], signature: inspect.Signature) -> dict[str, Any]:

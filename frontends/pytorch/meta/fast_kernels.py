@@ -116,7 +116,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
     if any(x.dim() != first.dim() or not _has_channels_first(x) for x in tensors):
         return None
     dim %= first.dim()
-    if any(0 in x.shape or [*x.shape[:dim], *x.shape[dim + 1 :]] != _others(first, dim) for x in tensors):
+    others = [*first.shape[:dim], *first.shape[dim + 1 :]]
+    if any(0 in x.shape or [*x.shape[:dim], *x.shape[dim + 1 :]] != others for x in tensors):
         return None
     return empty((*first.shape[:dim], sum(x.shape[dim] for x in tensors), *first.shape[dim + 1 :]), first.dtype)
 
@@ -313,10 +314,6 @@ def roll(x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor |
     """Return an empty tensor like ``x``."""
     is_plain = is_contiguous(x) and len(shifts) == len(dims) > 0
     return empty_like(x) if is_plain and all(-x.dim() <= dim < x.dim() for dim in dims) else None
-
-
-def _others(x: Tensor, dim: int) -> list[int]:
-    return [*x.shape[:dim], *x.shape[dim + 1 :]]
 
 
 def window_counts(x: Tensor, *settings: Any) -> list[int] | None:

@@ -261,23 +261,24 @@ def _made(make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 
 
 def _fill(module: Module, state: Any, memo: dict[int, Any], copier: MetaCopier) -> None:
-    if isinstance(state, dict):
-        deep: list[str] = []
-        copied: Any = {
-            name: value
-            if type(value) in _ATOMS
-            else memo.setdefault(id(value), type(value)())  # every module has a dozen, and deepcopy is slow
-            if type(value) in _CONTAINERS and not value
-            else copier.parameters(value, memo)
-            if name in OF_TENSORS and _is_plain(value)
-            else _copied(name, value, memo, deep)
-            for name, value in state.items()
-        }
-        if deep and deep != ["_modules"]:
-            copier.holders[id(module)] = deep
-    else:
-        copied = deep_copy(state, memo)
+    if not isinstance(state, dict):
         copier.holders[id(module)] = None
+        memo[id(module)].__setstate__(deep_copy(state, memo))
+        return
+    deep: list[str] = []
+    copied: dict[str, Any] = {}
+    for name, value in state.items():
+        kind = type(value)
+        if kind in _ATOMS:
+            copied[name] = value
+        elif kind in _CONTAINERS and not value:  # every module has a dozen, and deepcopy is slow
+            copied[name] = memo.setdefault(id(value), kind())
+        elif name in OF_TENSORS and _is_plain(value):
+            copied[name] = copier.parameters(value, memo)
+        else:
+            copied[name] = _copied(name, value, memo, deep)
+    if deep and deep != ["_modules"]:
+        copier.holders[id(module)] = deep
     memo[id(module)].__setstate__(copied)
 
 
@@ -334,7 +335,7 @@ _closures: WeakKeyDictionary[type, tuple[tuple[str, FunctionType], ...]] = WeakK
 
 
 class Rebinder:
-    """Binds functions to copies.
+    """Binds functions that refer to parts of a model to the copies of the parts.
 
     Args:
         copies: the copies that were made, by id of the original; the memo of ``copy.deepcopy``.
@@ -366,7 +367,7 @@ class Rebinder:
                 vars(copied)[name] = MethodType(bound, copied)
 
     def fix(self, value: Any) -> Any:
-        """Bind the functions inside a value of the copy to copies; containers and objects change in place."""
+        """Bind the functions inside a value of the copied model; containers and objects change in place."""
         kind: Any = type(value)
         if kind is FunctionType or kind is _Cache or isinstance(value, ReferenceType):
             return self._translated(value)
@@ -567,7 +568,7 @@ class Rebinder:
 
 
 def closures_of(kind: type) -> tuple[tuple[str, FunctionType], ...]:
-    """Return names and functions of the methods of a class that are closures, of its bases too."""
+    """Return the names and functions of the methods of a class and its bases that are closures."""
     found = _closures.get(kind)
     if found is None:
         methods: dict[str, FunctionType] = {}

@@ -427,21 +427,6 @@ def all_tensors(values: Iterable[Any]) -> Iterable[Tensor]:
             yield from all_tensors(value)
 
 
-def tensors_in(value: Any) -> Iterator[Tensor]:
-    """Yield every tensor in a result of a model: nested lists, tuples, dicts and dataclasses."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from tensors_in(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from tensors_in(item)
-    elif hasattr(value, "__dataclass_fields__"):
-        for name in value.__dataclass_fields__:
-            yield from tensors_in(getattr(value, name))
-
-
 def tensors_of(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> list[Tensor]:
     """Return every tensor among the arguments of a call."""
     return list(all_tensors((*args, *(kwargs or {}).values())))
