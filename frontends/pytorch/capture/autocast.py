@@ -163,7 +163,7 @@ class Casts:
 
 
 def _wanted(packet: str, dtypes: Collection[torch.dtype]) -> torch.dtype | None:
-    # None: the dtype of the operands
+    # Returns None to keep the dtypes of the operands.
     if packet in PROMOTED:
         return torch.float32 if torch.float32 in dtypes else None
     return lower_dtype() if packet in LOWER else torch.float32
@@ -426,7 +426,7 @@ _FLAGS = {
 """PyTorch's flags for an active dispatch mode, each with the attribute in which a mode stores the previous value."""
 
 _ONLY_FLAG = "old_dispatch_mode_flag"
-"""The same attribute before PyTorch 2.5, where a mode cannot be entered twice at a time."""
+"""The attribute before PyTorch 2.5, where a mode cannot be entered while it is active."""
 
 _modes: Callable[[], list[Any]] = _python_dispatch._get_current_dispatch_mode_stack
 """Returns the dispatch modes that are active in this thread."""
@@ -679,7 +679,7 @@ def kernels_of_aten() -> Iterator[Library]:
 
 
 def fallback_of_all(kernel: Callable[..., Any], key: str) -> bool:
-    """Register the kernel of every operator at a dispatch key; return whether this PyTorch can."""
+    """Register a kernel for all operators at a dispatch key; return False if this PyTorch cannot."""
     library = Library("_", "IMPL")
     if not hasattr(library, "fallback"):
         return False

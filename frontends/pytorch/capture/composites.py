@@ -169,7 +169,7 @@ def _call(
     mark = 0 if ledger is None else ledger.begin_composite()
     timed = mode.recording.measures_time and run is not _replay
     result = mode.recording.timed(tensors, kwargs, run, call) if timed else run(call)
-    if cached is None or type(result) is _Partial:  # one line for calls that were seen before
+    if cached is None or type(result) is _Partial:  # a single test for cached calls
         if type(result) is _Partial:
             return result.value
         cached = mode.add_call(plan, key, args, kwargs, tensors, result)
@@ -594,7 +594,7 @@ _searched: set[str] = set()
 """The names of the modules that were searched for :data:`_imports`."""
 
 _imports: list[tuple[ModuleType, str, str]] = []
-"""Modules that import a function by name, the name in the module, and that of the function."""
+"""Modules that import a function by name, with its name in the module and its own name."""
 
 
 def patch_imports(stack: ExitStack, active_mode: ActiveMode) -> None:

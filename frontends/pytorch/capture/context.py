@@ -59,7 +59,7 @@ NO_COMPOSITES = (
 )
 
 OTHER_THREADS = "other_threads"
-"""The operator name of everything that ran in other threads, in the list of what could not be counted."""
+"""The name of everything that ran in other threads, in the list of uncounted operators."""
 
 UNSEEN_THREADS = (
     f"{Uncounted.OTHER_THREADS.reason(OTHER_THREADS)}, which are not counted: a capture records the thread that "
@@ -155,7 +155,7 @@ def _record_module_tree(mode: CaptureMode, log: CallLog) -> None:
         for model, path in models:
             if model is not None:
                 tree.update(module_tree(model, log.identities, path))
-                if isinstance(model, torch.jit.ScriptModule):  # which calls its modules without Python
+                if isinstance(model, torch.jit.ScriptModule):  # TorchScript calls submodules without Python
                     log.locate_by_parameters(tree, path)
     for alias, first in stack.aliases.items():
         if alias not in tree and first in tree:
@@ -299,7 +299,7 @@ def _note_unseen(module: Module) -> None:
 
 
 def failed_module(traceback: TracebackType | None) -> Module | None:
-    """Return the innermost module that an exception came out of, from its traceback; None outside any module."""
+    """Return the innermost module whose call raised, from the traceback; None outside of all modules."""
     called = [frame.f_locals["self"] for frame, _ in walk_tb(traceback) if frame.f_code is _call_module.__code__]
     return called[-1] if called else None
 
@@ -574,7 +574,7 @@ def patch_modes(stack: ExitStack, active_mode: Callable[[], CaptureMode | None])
 
 
 def patch_dispatch(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
-    """Run higher-order operators at the key ``PreDispatch``: control flow as written, all others at the next key.
+    """Run control flow and flex attention at the key ``PreDispatch``, and other higher-order operators at the next key.
 
     Args:
         stack: undoes the patch.
@@ -596,7 +596,7 @@ def patch_dispatch(stack: ExitStack, active_mode: Callable[[], CaptureMode | Non
 
 def _run(mode: CaptureMode, operator: Any, args: Any, kwargs: Any) -> Any:
     if mode.paused.is_set or _functorch_level() is not None or _len_torch_dispatch_stack() != 1:
-        return _run_as_usual(operator, args, kwargs)  # another transform or mode comes first
+        return _run_as_usual(operator, args, kwargs)  # another transform or mode handles it first
     if operator.name() in INEXACT:
         mode.ledgers.note(INEXACT[operator.name()], is_approximation=True)
     if operator.name() != FLEX:
@@ -687,7 +687,7 @@ def patch_checkpoint(stack: ExitStack, active_mode: Callable[[], CaptureMode | N
         return active_mode() is not None
 
     _patch_fork(stack, is_capturing)
-    checkpoint: Any = sys.modules.get("torch.utils.checkpoint")  # which imports sympy until PyTorch 2.8
+    checkpoint: Any = sys.modules.get("torch.utils.checkpoint")  # not imported here: until PyTorch 2.8 it imports sympy
     if checkpoint is None:
         return
     _patch_device_type(stack, checkpoint, is_capturing)
@@ -705,8 +705,8 @@ def patch_checkpoint(stack: ExitStack, active_mode: Callable[[], CaptureMode | N
 
 
 def _patch_device_type(stack: ExitStack, checkpoint: Any, is_capturing: Callable[[], bool]) -> None:
-    # PyTorch recomputes under the autocast of the CPU and of the device of the inputs. That is meta here, so name the
-    # device whose autocast is enabled.
+    # PyTorch recomputes under the autocast of the CPU and of the device of the inputs. The inputs are meta tensors
+    # here, so return the device whose autocast is enabled.
     original: Callable[..., str] = checkpoint._infer_device_type
 
     @wraps(original)

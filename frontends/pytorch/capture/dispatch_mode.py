@@ -243,7 +243,7 @@ class CaptureMode(TorchDispatchMode):
                 return self._choose_run(plan, args, kwargs or {})(plan, args, kwargs or {})
         if types and any(kind not in PLAIN and kind.__name__ == "DTensor" for kind in types):
             self._register_shards(args)
-            return NotImplemented  # it comes again as operators on the local tensors
+            return NotImplemented  # DTensor then runs operators on the local tensors
         if self.n_arrived >= 0 and plan.is_recorded:
             self.n_arrived += 1
         if plan.is_plain and not self.paused.is_set:
@@ -538,7 +538,7 @@ class CaptureMode(TorchDispatchMode):
         return args[0].is_meta or (self.is_estimate and any(tensor.is_meta for tensor in all_tensors(args)))
 
     def is_known(self, tensor: Tensor) -> bool:
-        """Return whether a tensor has data, or values that are known."""
+        """Return whether a tensor has data or known values."""
         return not tensor.is_meta or self.values.of(tensor) is not None
 
     def assume(self, assumption: str) -> None:
@@ -590,7 +590,7 @@ class ThreadState(threading.local):
     """State of the running thread.
 
     Attributes:
-        mode: its capture; None if it does not capture.
+        mode: the capture of the thread; None if it does not capture.
     """
 
     mode: CaptureMode | None = None
@@ -662,7 +662,7 @@ def _patch(
 
 
 def _is_transformed(args: Any, kwargs: Any) -> bool:
-    # Under ``vmap``, or for DTensors, the operator comes again on batches or on local shards.
+    # Under ``vmap``, or for DTensors, PyTorch runs the operator again on batches or on local shards.
     if torch._C._functorch.maybe_current_level() is not None:
         return True
     return any(hasattr(tensor, "_local_tensor") for tensor in tensors_of(args, kwargs))

@@ -28,8 +28,7 @@ from .autocast import replace
 from .dispatch_mode import THREAD, CaptureMode
 
 PATIENCE, MAX_PATIENCE = 0.05, 2.0
-"""The seconds without activity after which the running thread is assumed to wait for another one: in an idle process,
-and in a busy one."""
+"""Seconds without activity after which a thread is assumed to wait for another, in an idle and in a busy process."""
 
 POLL = 0.004
 
@@ -331,7 +330,7 @@ def _task() -> Task | None:
 # Code that names a GPU, in an estimate on a machine without one.
 #
 # ``x.cuda()``, ``device="cuda"``, streams, events and memory statistics have no meaning for a pass on the meta device:
-# tensors stay where they are, events take no time, and questions about the device have the answers of one GPU. Nothing
+# tensors stay where they are, events take no time, and queries of the device are answered as with one GPU. Nothing
 # outside of the estimate sees this.
 
 NAMES_A_GPU = "the code names a GPU, which this machine does not have: counted as if there were one"

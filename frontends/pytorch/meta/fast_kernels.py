@@ -81,7 +81,7 @@ def whole_reduction(x: Tensor, *, dtype: torch.dtype | None = None) -> Tensor | 
 
 
 def mask_reduction(x: Tensor, dim: int, keepdim: bool = False) -> Tensor | None:
-    """Return the empty mask of whether any or all elements along an axis are nonzero."""
+    """Return the empty mask of ``any`` or ``all`` along an axis."""
     if x.dtype is not torch.bool or not is_contiguous(x) or not -x.dim() <= dim < x.dim():
         return None
     sizes = [1 if i == dim % x.dim() else size for i, size in enumerate(x.shape) if keepdim or i != dim % x.dim()]
@@ -101,7 +101,7 @@ def spread(
 
 
 def softmax(x: Tensor, dim: int, half_to_float: bool | torch.dtype | None = None) -> Tensor | None:
-    """Return an empty tensor like ``x``; the last argument must ask for no other dtype."""
+    """Return an empty tensor like ``x``, if the last argument asks for no other dtype."""
     is_plain = x.dtype in (torch.float32, torch.float64) and is_contiguous(x) and not half_to_float
     return empty_like(x) if is_plain and -x.dim() <= dim < x.dim() else None
 
@@ -567,8 +567,8 @@ HALVES = frozenset((torch.bfloat16, torch.float16))
 def unary_backward(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor | None:
     """Return the empty gradient of an element-wise function.
 
-    If the layouts of ``x`` and the gradient differ, some kernels that PyTorch writes in Python use the layout of ``x``;
-    all others, on a CPU and a GPU, use that of the gradient.
+    If the layouts of ``x`` and the gradient differ, some kernels that PyTorch implements in Python use the layout of
+    ``x``; all others, on a CPU and a GPU, use that of the gradient.
     """
     if gradient.dtype not in FLOATS or gradient.dtype != x.dtype or gradient.shape != x.shape:
         return None
@@ -793,7 +793,7 @@ FAST_DTYPES = (torch.float32, torch.float64)
 
 
 def _dtype_of_statistics(vectors: Sequence[Tensor | None], x: Tensor) -> torch.dtype | None:
-    # None: PyTorch decides
+    # Returns None if PyTorch has to run the call.
     if x.dtype in FAST_DTYPES:
         return x.dtype
     has_single = x.dtype in HALVES and any(v is not None and v.dtype is torch.float32 for v in vectors)

@@ -96,7 +96,7 @@ def meta_copy(
             share(shared)
     has_lazy = False
     for module in modules_of(copied):
-        if isinstance(module, ScriptModule):  # deepcopy copies its tensors where Python does not see it
+        if isinstance(module, ScriptModule):  # deepcopy copies its tensors in C++
             _drop_data(module)
         elif isinstance(module, LazyModuleMixin) or _has_lazy(module):
             has_lazy = True
@@ -192,7 +192,7 @@ def _bind_functions(modules: Sequence[Module], memo: dict[int, Any], copier: Met
 
 
 def _hooks_of(parameter: Tensor) -> Iterator[tuple[str, Iterable[Any]]]:
-    # by the method that registers them; such a hook may run the step of an optimizer
+    # Yields the method that registers hooks, and the hooks. Such a hook may run the step of an optimizer.
     if parameter._backward_hooks:
         yield "register_hook", _without_communication(parameter._backward_hooks).values()
     if parameter._post_accumulate_grad_hooks:
@@ -417,7 +417,7 @@ class Rebinder:
         changed = {
             name: made for name, function in methods.items() if (made := self._rebound(function)) is not function
         }
-        if changed:  # Python looks up operators such as a call in the class
+        if changed:  # Python looks up special methods such as ``__call__`` in the class
             with_copies = type(kind.__name__, (kind,), {**changed, "__module__": kind.__module__})
             object.__setattr__(value, "__class__", with_copies)  # also of a frozen dataclass
 
@@ -451,11 +451,11 @@ class Rebinder:
             vars(made).update(deep_copy(vars(value), self._copies))
         else:
             made = deep_copy(value, self._copies)
-        if made is value and _is_object(value):  # its ``__deepcopy__`` returns it, as that of accelerate
+        if made is value and _is_object(value):  # its ``__deepcopy__`` returns itself, as in accelerate
             parts = (each for each in attributes_of(value).values() if is_singleton(each))
             self.objects.update((id(each), each) for each in (value, *parts))
         self._made.update(map(id, self._copies.values()))
-        if isinstance(value, Optimizer):  # which copies its parameters and state alone
+        if isinstance(value, Optimizer):  # it copies only its defaults, state and parameter groups
             added = {name: self._translated(part) for name, part in vars(value).items() if name not in vars(made)}
             vars(made).update(added)
         return self.fix(made)

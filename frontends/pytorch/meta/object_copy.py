@@ -50,7 +50,7 @@ def deep_copy(value: Any, memo: dict[int, Any]) -> Any:
 
     Args:
         value: any object.
-        memo: the copies that were made, by id of the original; receives those of this object.
+        memo: the copies that were made, by id of the original; receives the new copies.
     """
     shared = {id(part): part for part in attributes_of(value).values() if is_singleton(part)}
     memo.update(shared)

@@ -36,7 +36,7 @@ def empty_like(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
 
 
 def is_contiguous(x: Tensor) -> bool:
-    """Return whether ``x`` is not empty and has exactly the strides of a new tensor, also along axes of length 1.
+    """Return whether ``x`` has elements, and exactly the strides of a new tensor, also along axes of length 1.
 
     PyTorch's ``is_contiguous`` ignores axes of length 1, and its kernels give these axes different strides.
     """

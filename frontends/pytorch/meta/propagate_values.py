@@ -386,7 +386,7 @@ def _write_data(
 
 
 def _flags_and_depth(readings: Collection[Reading]) -> tuple[int, int]:
-    # A deep chain is computed now: later, this would recurse through all waiting calls.
+    # A deep chain is computed now: a later read would recurse through all waiting calls.
     flags = depth = 0
     for contents, *_ in readings:
         flags |= contents.assumptions

@@ -150,7 +150,7 @@ def _row(length: int) -> int:
 
 
 Cell: TypeAlias = "Callable[[Tensor, Tensor, Sequence[Tensor]], Tensor]"
-"""Returns the next state from the input times its weights, the current state, and the weights of a direction."""
+"""Returns the next state from the product of input and weights, the current state, and the weights of a direction."""
 
 
 def _gru(products: Tensor, state: Tensor, weights: Sequence[Tensor]) -> Tensor:
@@ -666,7 +666,7 @@ _LIKE_FIRST = frozenset(
 """Operators whose result is like their first argument."""
 
 _BY_VALUE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
-"""Layouts that store single values."""
+"""Layouts that store single values, not blocks."""
 
 SPARSE_RESULT = "a sparse result was assumed to have the values of its sparse operands"
 

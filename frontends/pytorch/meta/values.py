@@ -677,4 +677,4 @@ KNOWN_RESULTS: Mapping[str, KnownResult] = {
     "aten::_ctc_loss": _ctc_loss,
     "aten::_to_copy": _to_copy,
 }
-"""Functions that return the result of an operator if the values that decide it are known, by its full name."""
+"""The functions, by operator."""
