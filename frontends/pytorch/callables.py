@@ -25,7 +25,7 @@ from costcore.errors import CostError
 from costcore.trace.call import global_names
 
 from .capture.dispatch_mode import THREAD
-from .meta.model_copy import MAX_PARTS, MOST_ITEMS, OBJECTS_OF_TORCH
+from .meta.model_copy import MAX_ITEMS, MAX_PARTS, OBJECTS_OF_TORCH
 from .tensors import META, attributes_of, join
 
 MAX_DEPTH = 8
@@ -230,9 +230,9 @@ def _reachable(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=False)
         yield from (value.__kwdefaults__ or {}).items()
     elif isinstance(value, Mapping):
-        yield from [*value.items()] if len(value) <= MOST_ITEMS else ()
+        yield from [*value.items()] if len(value) <= MAX_ITEMS else ()
     elif isinstance(value, (list, tuple)):
-        yield from enumerate(value) if len(value) <= MOST_ITEMS else ()
+        yield from enumerate(value) if len(value) <= MAX_ITEMS else ()
     elif (home := type(value).__module__).partition(".")[0] not in _LIBRARIES or home.startswith(OBJECTS_OF_TORCH):
         yield from [*attributes_of(value).items()]
 

@@ -49,7 +49,7 @@ from .meta.branches import Branch, Branches, EndlessLoopError
 from .meta.model_copy import has_lazy_parameters, keep_input_checks, meta_copy, supported_on_meta, wrapper_names
 from .meta.object_copy import Copies
 from .meta.propagate_values import ASSUMPTIONS, BALANCED, FIRST_CHOICE
-from .meta.values import META, PLAIN, Values, masks_are_known, tensors_in, tensors_of, without_data
+from .meta.values import META, PLAIN, Values, masks_are_known, tensors_of, without_data
 from .model_errors import (
     ModelErrorContext,
     check_gradients,
@@ -59,7 +59,7 @@ from .model_errors import (
     needs_arguments,
 )
 from .recording.modules import Identities
-from .tensors import PackedWeights, cached_tensors, modules_of, not_compiled
+from .tensors import PackedWeights, cached_tensors, modules_of, nested_tensors, not_compiled
 from .training import (
     ACCUMULATING,
     ALL_BFLOAT16,
@@ -628,7 +628,7 @@ class _Pass(NamedTuple):
             held = run_backward(mode, result, settings.loss, type(model).__name__)
         note_lost_rows(mode, self.meta_model)
         for ledger in mode.ledgers:
-            ledger.returned(tensors_in(held))
+            ledger.returned(nested_tensors(held))
         return result, held
 
 

@@ -57,11 +57,10 @@ CASTS_INSIDE = frozenset(f"aten::{name}" for name in ("einsum", "bilinear", *_CE
 """Composite operators without a rule on some devices; the rule of their inner products determines the result dtype."""
 
 KEYS = {"cuda": "AutocastCUDA", "xpu": "AutocastXPU", "mps": "AutocastMPS", "cpu": "AutocastCPU"}
-"""The dispatch key of the autocast kernels of a device; if several devices are enabled, the first counts.
-"""
+"""The dispatch keys of autocast, by device; if several devices are enabled, the first counts."""
 
 MADE_IN_ESTIMATES: WeakSet[Any] = WeakSet()
-"""The autocast objects that were made during an estimate, when PyTorch disables none."""
+"""The autocast objects that were made during an estimate, where a missing device does not disable them."""
 
 _DISPATCH_KEYS = tuple(
     (name, getattr(torch._C.DispatchKey, name)) for name in KEYS.values() if hasattr(torch._C.DispatchKey, name)
@@ -73,7 +72,7 @@ _DEVICES = tuple(name for name in KEYS if torch.amp.is_autocast_available(name))
 is_any_enabled: Callable[[], bool] = torch._C._is_any_autocast_enabled
 
 _is_enabled, _dtype_of = torch.is_autocast_enabled, torch.get_autocast_dtype
-"""The functions of PyTorch, which a capture replaces."""
+"""PyTorch's own functions; a capture replaces them in ``torch``."""
 
 
 def casts_first(operator: OpOverload, keyset: Any) -> bool:
@@ -99,12 +98,12 @@ def lower_dtype() -> torch.dtype:
 
 
 def enabled_device() -> str | None:
-    """Return the device of the enabled autocast; None if none is."""
+    """Return the device for which autocast is enabled; None if there is none."""
     return next((name for name in _DEVICES if _is_enabled(name)), None)
 
 
 def _is_operand(tensor: Tensor) -> bool:
-    # A scalar on the CPU may meet tensors of any device.
+    # A 0-d CPU tensor is a number, which autocast does not cast.
     return bool(tensor.is_meta or tensor.dim() > 0)
 
 
@@ -114,7 +113,7 @@ def is_castable(tensor: Tensor) -> bool:
 
 
 class Casts:
-    """The casts of meta operands, with PyTorch's cache of weights: one copy each, in the first dtype used.
+    """Casts meta operands. As in PyTorch, a cache holds one copy of each weight, in the first dtype used.
 
     Args:
         is_estimate: whether this is an estimate rather than a run.
@@ -164,7 +163,7 @@ class Casts:
 
 
 def _wanted(packet: str, dtypes: Collection[torch.dtype]) -> torch.dtype | None:
-    # None: the dtype of the operands
+    # Returns None to keep the dtypes of the operands.
     if packet in PROMOTED:
         return torch.float32 if torch.float32 in dtypes else None
     return lower_dtype() if packet in LOWER else torch.float32
@@ -190,8 +189,8 @@ def _keeps_gradients() -> bool:
 def patch_autocast(stack: ExitStack, active_casts: Callable[[], Casts | None]) -> None:
     """Make ``torch.autocast`` work on the meta device, in a thread that captures.
 
-    Entering it registers the casting kernels. ``torch.autocast("meta")``, which models get from the device of their
-    input and PyTorch rejects, becomes autocast of the enabled device, or else of the CPU. So does "meta" as an argument
+    Entering it registers the casting kernels. ``torch.autocast("meta")``, which PyTorch rejects and models call with
+    the device of their input, becomes autocast of the enabled device, or else of the CPU. So does "meta" as an argument
     of ``torch.is_autocast_enabled``, ``torch.get_autocast_dtype`` and ``torch.amp.is_autocast_available``. When PyTorch
     clears its cache of weights, at the end of the outermost block, the cache of meta weights is cleared too. The inputs
     of functions with ``torch.amp.custom_fwd(cast_inputs=…)`` are also cast.
@@ -226,17 +225,17 @@ def _casting_functions(
         init(self, on_device(device_type), *args, **kwargs)
 
     def on_device(device_type: Any) -> Any:
-        # The meta device stands for the one for which autocast is enabled. ``x.device.type`` may compare as "cpu".
+        # ``str.__eq__``, because the type of a meta tensor's device may compare equal to "cpu".
         is_meta = isinstance(device_type, str) and str.__eq__(device_type, "meta")
         return enabled_device() or CPU if is_meta and active_casts() is not None else device_type
 
-    def asked(function: Callable[..., Any]) -> Callable[..., Any]:
+    def with_device(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
-        def ask(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
             given = {name: on_device(value) for name, value in kwargs.items()}
             return function(*map(on_device, args), **given)
 
-        return ask
+        return call
 
     @wraps(clear)
     def clear_autocast_cache() -> None:
@@ -256,9 +255,9 @@ def _casting_functions(
         (autocast, "__enter__", __enter__),
         (autocast, "__init__", __init__),
         (torch, "clear_autocast_cache", clear_autocast_cache),
-        (torch, "is_autocast_enabled", asked(_is_enabled)),
-        (torch, "get_autocast_dtype", asked(_dtype_of)),
-        (torch.amp, "is_autocast_available", asked(torch.amp.is_autocast_available)),
+        (torch, "is_autocast_enabled", with_device(_is_enabled)),
+        (torch, "get_autocast_dtype", with_device(_dtype_of)),
+        (torch.amp, "is_autocast_available", with_device(torch.amp.is_autocast_available)),
     )
 
 
@@ -380,7 +379,7 @@ def _any_device_functions(
 
 
 def _was_enabled(assume: Assume) -> bool:
-    # The object does not show whether it was enabled. The source of a decorator does; otherwise it is assumed.
+    # PyTorch has disabled the object. The source of a decorator shows whether it was enabled; else assume that it was.
     frame = inspect.currentframe()
     while frame is not None and frame.f_code.co_name != DECORATED:
         frame = frame.f_back if frame.f_code.co_name in ("_was_enabled", "__enter__") else None
@@ -424,26 +423,26 @@ _FLAGS = {
     "_is_in_non_infra_torch_dispatch_mode": "old_non_infra_dispatch_mode_flags",
     "_is_in_any_mode_without_ignore_compile_internals": "old_without_ignore_compile_internals_dispatch_mode_flags",
 }
-"""The flags for an active dispatch mode, each with the attribute of a mode that stores the previous value."""
+"""PyTorch's flags for an active dispatch mode, each with the attribute in which a mode stores the previous value."""
 
 _ONLY_FLAG = "old_dispatch_mode_flag"
-"""The same attribute before PyTorch 2.5, where a mode cannot be entered twice at a time."""
+"""The attribute before PyTorch 2.5, where a mode cannot be entered while it is active."""
 
 _modes: Callable[[], list[Any]] = _python_dispatch._get_current_dispatch_mode_stack
 """Returns the dispatch modes that are active in this thread."""
 
 _is_eager = False
-"""Whether compiled models run eagerly: in the whole process, however many threads capture."""
+"""Whether compiled models run eagerly in this process."""
 
 _IS_EXCLUDED = "__dynamo_disable"
-"""The attribute in which PyTorch keeps the form of a function that the compiler does not trace."""
+"""The attribute in which PyTorch caches the wrapper of a function that the compiler must not trace."""
 
 _called_directly: list[FunctionType] = []
-"""The functions with this attribute that a capture has set: in the whole process."""
+"""Functions whose attribute a capture has set to the function itself, so that no wrapper is made."""
 
 
 def run_eagerly(stack: ExitStack) -> None:
-    """Run compiled models eagerly until ``stack`` is closed, if the compiler is imported and compiles.
+    """Run compiled models eagerly until ``stack`` is closed, if the compiler is imported.
 
     Raises:
         RuntimeError: inside a compiled function, where PyTorch forbids the change.
@@ -451,7 +450,7 @@ def run_eagerly(stack: ExitStack) -> None:
     if _is_eager or _COMPILER not in sys.modules:
         return
     compiler: Any = sys.modules[f"{_COMPILER}.eval_frame"]
-    stack.callback(_note, False)
+    stack.callback(_set_eager, False)
     if hasattr(torch.compiler, "set_stance"):
         before = compiler._stance
         stack.callback(compiler._set_stance, before)
@@ -465,7 +464,7 @@ def run_eagerly(stack: ExitStack) -> None:
             partial(setattr, compiler, "set_eval_frame", compiling),
             partial(setattr, compiler, "set_eval_frame", eager),
         )
-    _note(True)
+    _set_eager(True)
 
 
 def _set_no_frame(set_eval_frame: Callable[[object], object], callback: object) -> object:
@@ -519,7 +518,7 @@ def restore_mode_flags(stack: ExitStack) -> None:
     stack.callback(restore)
 
 
-def _note(is_eager: bool) -> None:
+def _set_eager(is_eager: bool) -> None:
     global _is_eager
     _is_eager = is_eager
 
@@ -542,9 +541,9 @@ def patch_import(stack: ExitStack, is_capturing: Callable[[], bool]) -> None:
 def skip_compiler(stack: ExitStack) -> None:
     """Let kernels for meta tensors run without the compiler and sympy, until ``stack`` is closed.
 
-    Many of them are Python functions that import the compiler at their first call, only to exclude themselves from
-    being traced, and sympy to check conditions that are no symbols. Once something else imports the compiler, they are
-    called through it.
+    Many of them are Python functions. At their first call they import the compiler, only to exclude themselves from
+    tracing, and sympy, even to check plain booleans. Once something else imports the compiler, they are called through
+    it.
     """
     if _SYMBOLS not in sys.modules:
         replace(stack, torch, "_check_with", _checking(torch._check_with))
@@ -571,6 +570,7 @@ def _call_through_compiler() -> None:
 
 @cache
 def _excluded_functions() -> Sequence[FunctionType]:
+    # The functions behind ``torch._disable_dynamo`` that decompositions wrap or call through closures.
     wrapper = torch._disable_dynamo(lambda: None).__code__
     at = wrapper.co_freevars.index("fn")
     found: dict[FunctionType, None] = {}
@@ -608,9 +608,10 @@ class _Finder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return the spec of the compiler; None for any other module."""
-        if fullname == _COMPILER:
-            _call_through_compiler()
-        spec = PathFinder.find_spec(fullname, path, target) if fullname == _COMPILER else None
+        if fullname != _COMPILER:
+            return None
+        _call_through_compiler()
+        spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or spec.loader is None or not self._is_capturing():
             return None
         loader: Any = spec.loader
@@ -648,7 +649,7 @@ def patch_compile(stack: ExitStack, is_capturing: Callable[[], bool], run_eagerl
 
 
 def _as_if_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    # ``associative_scan`` compiles itself before PyTorch 2.7, unless it already is.
+    # Before PyTorch 2.7, ``associative_scan`` compiles itself unless it is being compiled.
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         with ExitStack() as stack:
@@ -678,7 +679,7 @@ def kernels_of_aten() -> Iterator[Library]:
 
 
 def fallback_of_all(kernel: Callable[..., Any], key: str) -> bool:
-    """Register the kernel of every operator at a dispatch key; return whether this PyTorch can."""
+    """Register a kernel for all operators at a dispatch key; return False if this PyTorch cannot."""
     library = Library("_", "IMPL")
     if not hasattr(library, "fallback"):
         return False

@@ -169,7 +169,7 @@ def _call(
     mark = 0 if ledger is None else ledger.begin_composite()
     timed = mode.recording.measures_time and run is not _replay
     result = mode.recording.timed(tensors, kwargs, run, call) if timed else run(call)
-    if cached is None or type(result) is _Partial:
+    if cached is None or type(result) is _Partial:  # a single test for cached calls
         if type(result) is _Partial:
             return result.value
         cached = mode.add_call(plan, key, args, kwargs, tensors, result)
@@ -187,7 +187,7 @@ class CompositeCall(NamedTuple):
         plan: the plan of the operator.
         cached: an equal earlier call; None without one.
         tensors: all tensors among the arguments.
-        redispatch: redispatches the operator to the keys of ``keyset`` except ``PreDispatch``.
+        redispatch: runs the operator at the dispatch keys that are passed first.
         keyset: the dispatch keys of the call.
         args: its positional arguments.
         kwargs: its keyword arguments.
@@ -355,7 +355,7 @@ def _fused_operators() -> list[OpOverload]:
 def _fused_kernel(operator: OpOverload, active_mode: Callable[[], CaptureMode | None]) -> Callable[..., Any]:
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
         mode = active_mode()
-        if mode is None or not _is_seen(mode, args, kwargs):
+        if mode is None or not _is_captured(mode, args, kwargs):
             return operator.redispatch(keyset & AFTER, *args, **kwargs)
         return _run_fused(
             mode, operator, args, kwargs, partial(operator.redispatch, keyset & AFTER_CAPTURE, *args, **kwargs)
@@ -371,14 +371,14 @@ def _patch_fused(stack: ExitStack, operator: OpOverload, active_mode: Callable[[
     @wraps(original)
     def patched(*args: Any, **kwargs: Any) -> Any:
         mode = active_mode()
-        if mode is None or not _is_seen(mode, args, kwargs):
+        if mode is None or not _is_captured(mode, args, kwargs):
             return original(*args, **kwargs)
         return _run_fused(mode, operator, args, kwargs, partial(original, *args, **kwargs))
 
     replace(stack, torch, name, patched)
 
 
-def _is_seen(mode: CaptureMode, args: Any, kwargs: Any) -> bool:
+def _is_captured(mode: CaptureMode, args: Any, kwargs: Any) -> bool:
     if (
         mode.recording.inside.is_set
         or mode.paused.is_set
@@ -405,12 +405,12 @@ def _run_fused(mode: CaptureMode, operator: OpOverload, args: Any, kwargs: Any, 
     module = mode.recording.modules.innermost
     is_nested = any(tensor.is_nested for tensor in tensors)
     is_whole = is_nested or mode.recording.measures_time or autocast.is_any_enabled()
-    if module is None or is_whole or not _runs(module, passed):
+    if module is None or is_whole or not _may_run_again(module, passed):
         return mode.run_as_one_call(operator, args, kwargs, run)
     result = run()
     mode.ledgers.see(operator, tensors, args, kwargs, result)
     with mode.ledgers.paused():
-        _record(mode, module, passed, result)
+        _record_slow_path(mode, module, passed, result)
     return result
 
 
@@ -428,8 +428,8 @@ def _product_like(tensor: Tensor, shape: Sequence[int]) -> Tensor:
     return tensor.new_empty(shape, dtype=autocast.lower_dtype() if autocast.is_castable(tensor) else tensor.dtype)
 
 
-def _record(mode: CaptureMode, module: Module, passed: dict[str, Any], result: Any) -> None:
-    # Meta tensors replace the arguments, parameters and results of the module.
+def _record_slow_path(mode: CaptureMode, module: Module, passed: dict[str, Any], result: Any) -> None:
+    # In the logs, meta tensors replace the arguments, parameters and results of the module.
     originals = [x for x in passed.values() if isinstance(x, Tensor)]
     with torch._C._ExcludeDispatchKeyGuard(CAPTURED):
         meta_module = _meta_module(module, mode.meta_modules)
@@ -441,14 +441,14 @@ def _record(mode: CaptureMode, module: Module, passed: dict[str, Any], result: A
     path = mode.recording.modules.path
     for name, child in meta_module.named_modules():
         mode.recording.modules.place(child, join(path, name))
-    _register(mode, [(twins[id(x)], x) for x in originals])
-    _register(mode, zip(meta_module.parameters(), module.parameters(), strict=True))
+    _register_replacements(mode, [(twins[id(x)], x) for x in originals])
+    _register_replacements(mode, zip(meta_module.parameters(), module.parameters(), strict=True))
     with torch._C.DisableTorchFunction() if mode.api_calls is None else mode.api_calls.alone():
         returned = _forward(meta_module, arguments, mask)
-    _register(mode, zip(_tensors(result), _tensors(returned), strict=True))
+    _register_replacements(mode, zip(_tensors(result), _tensors(returned), strict=True))
 
 
-def _runs(module: Module, passed: dict[str, Any]) -> bool:
+def _may_run_again(module: Module, passed: dict[str, Any]) -> bool:
     # A subclass with a ``forward`` of its own, or a call with other weights, may compute something else.
     forward = type(module).forward
     if isinstance(module, TransformerEncoderLayer):
@@ -492,20 +492,20 @@ def is_fused_with_data(module: Module, args: Sequence[Any], kwargs: Mapping[str,
 def as_one_operator(
     mode: CaptureMode, module: Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Iterator[None]:
-    """Run a module that would run as one fused operator if its tensors had data.
+    """Context manager for a call that would run as one fused operator if its tensors had data.
 
-    Under autocast the fused operator is recorded, because PyTorch takes the fast path. Otherwise the module runs as
+    Under autocast PyTorch takes the fast path here, and the fused operator is recorded. Otherwise the module runs as
     usual, and only its memory is that of the fused operator.
     """
     with ExitStack() as stack:
         is_cast = autocast.is_any_enabled()
         if (mode.ledgers or is_cast) and is_fused_with_data(module, args, kwargs):
-            if is_cast:
+            if is_cast:  # PyTorch takes the fast path on the device of this name
                 replace(stack, torch.utils.backend_registration, "_privateuse1_backend_name", "meta")
-            has_mask = len(tensors_of(args, kwargs)) > (3 if isinstance(module, MultiheadAttention) else 1)
-            if not is_cast:
+            else:
                 mode.ledgers.note(FUSED)
-                if has_mask:
+                n_without_masks = 3 if isinstance(module, MultiheadAttention) else 1
+                if len(tensors_of(args, kwargs)) > n_without_masks:
                     mode.ledgers.note(MERGED, is_approximation=True)
                 stack.enter_context(mode.ledgers.whole())
         yield
@@ -562,7 +562,7 @@ def _tensors(result: Any) -> Sequence[Tensor]:
     return [value for value in values if isinstance(value, Tensor) and value.numel()]
 
 
-def _register(mode: CaptureMode, replacements: Iterable[tuple[Tensor, Tensor]]) -> None:
+def _register_replacements(mode: CaptureMode, replacements: Iterable[tuple[Tensor, Tensor]]) -> None:
     for tensor, original in replacements:
         for log in mode.recording.logs:
             log.identities.register_replacement(tensor, original)
@@ -585,14 +585,16 @@ FUNCTIONS: tuple[tuple[Any, str], ...] = (
 
 _NAMES = {id(getattr(owner, name)): name for owner, name in FUNCTIONS if owner is torch}
 
-_OTHERS = frozenset(("torch", "costcore", "numpy", "scipy", "sympy", "pandas", *sys.stdlib_module_names)) - {"__main__"}
-"""Packages without code of models."""
+_NO_MODELS = frozenset(("torch", "costcore", "numpy", "scipy", "sympy", "pandas", *sys.stdlib_module_names)) - {
+    "__main__"
+}
+"""Packages that contain no models."""
 
 _searched: set[str] = set()
-"""The paths of the modules in which :data:`_imports` were looked for."""
+"""The names of the modules that were searched for :data:`_imports`."""
 
 _imports: list[tuple[ModuleType, str, str]] = []
-"""Modules that import a function by name, the name in the module, and that of the function."""
+"""Modules that import a function by name, with its name in the module and its own name."""
 
 
 def patch_imports(stack: ExitStack, active_mode: ActiveMode) -> None:
@@ -605,7 +607,7 @@ def patch_imports(stack: ExitStack, active_mode: ActiveMode) -> None:
     if len(sys.modules) != len(_searched):
         for path in sys.modules.keys() - _searched:
             _searched.add(path)
-            if path.partition(".")[0] not in _OTHERS:
+            if path.partition(".")[0] not in _NO_MODELS:
                 _imports.extend(_imported_by(sys.modules.get(path)))
     patched = _patched_values(active_mode)
     for module, name, function in (*_imports, *_imported_by(sys.modules["__main__"])):
@@ -677,12 +679,12 @@ def _tolist(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor) -> 
     return _data(mode, tensor).tolist() if _is_without_data(tensor) else original(tensor)
 
 
-ZEROS = "an array of the values of a tensor without data was taken as zeros"
+ZEROS = "a NumPy array of a tensor without data was assumed to be all zeros"
 
 
 @cache
 def _unknown_array() -> Any:
-    # A module may compute in NumPy or read indices from this array, but not make a tensor of it: it has only zeros.
+    # A module may compute with this array or read indices from it, but it must not become a tensor: it has only zeros.
     import numpy
 
     return type("UnknownArray", (numpy.ndarray,), {})
@@ -724,17 +726,17 @@ def _type(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, *args
 
 
 def _make(mode: CaptureMode, original: Callable[..., Any], data: Any, *args: Any, **kwargs: Any) -> Any:
-    return _seen(mode, lambda given: original(given, *args, **kwargs), data)
+    return _make_from(mode, lambda given: original(given, *args, **kwargs), data)
 
 
 def _make_like(
     mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, data: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    return _seen(mode, lambda given: original(tensor, given, *args, **kwargs), data)
+    return _make_from(mode, lambda given: original(tensor, given, *args, **kwargs), data)
 
 
-def _seen(mode: CaptureMode, make: Callable[[Any], Any], data: Any) -> Any:
-    # PyTorch reads the tensors in a list. If one has no data, the result has none either.
+def _make_from(mode: CaptureMode, make: Callable[[Any], Any], data: Any) -> Any:
+    # ``data`` may be a list of tensors, which PyTorch reads. If one has no data, the result has none either.
     if _is_array(data):
         _from_numpy(mode, lambda array: array, data)
     readable = _with_data(data) if mode.is_estimate and isinstance(data, (list, tuple)) else data
@@ -743,14 +745,14 @@ def _seen(mode: CaptureMode, make: Callable[[Any], Any], data: Any) -> Any:
         with without_capture():
             made = torch.empty_like(made, device="meta", requires_grad=made.requires_grad)
     if _is_without_data(made):
-        _see(mode, made, data)
+        _keep_values(mode, made, data)
     elif made is not data and made.requires_grad:
-        _move(mode, made)
+        _move_to_meta(mode, made)
     return made
 
 
 def _with_data(data: Any) -> Any:
-    # Replaces tensors without data by ones of the same dtype, which decides the dtype of the result.
+    # Replaces tensors without data by tensors of 1 with the same dtype, which decides the dtype of the result.
     if _is_without_data(data):
         with without_capture():
             return torch.ones(data.shape, dtype=data.dtype, device="cpu")
@@ -762,8 +764,8 @@ def _with_data(data: Any) -> Any:
 
 # Gradients of tensors with data
 #
-# Autograd wants gradients on the device of a tensor. In an estimate, what the model makes of data on the CPU, such as
-# ``torch.tensor([1.0])``, keeps its data; it moves to the meta device when the model asks for its gradient.
+# Autograd requires a gradient on the device of its tensor. In an estimate, a tensor that the model makes of data, such
+# as ``torch.tensor([1.0])``, stays on the CPU until the model asks for its gradient; then it moves to the meta device.
 
 
 @cache
@@ -774,24 +776,24 @@ def _requires_grad(active_mode: ActiveMode) -> property:
         mode = active_mode()
         own.__set__(tensor, flag)
         if flag and mode is not None and not mode.paused.is_set:
-            _move(mode, tensor)
+            _move_to_meta(mode, tensor)
 
     return property(own.__get__, set_flag)
 
 
 def _require_gradient(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, *args: Any, **flag: Any) -> Any:
     result = original(tensor, *args, **flag)
-    _move(mode, tensor)
+    _move_to_meta(mode, tensor)
     return result
 
 
 def _made_with_gradient(mode: CaptureMode, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     made = original(*args, **kwargs)
-    _move(mode, made)
+    _move_to_meta(mode, made)
     return made
 
 
-def _move(mode: CaptureMode, tensor: Tensor) -> None:
+def _move_to_meta(mode: CaptureMode, tensor: Tensor) -> None:
     if not mode.is_estimate or type(tensor) not in PLAIN or tensor.is_meta or not tensor.requires_grad:
         return
     if tensor.grad_fn is not None or tensor.layout is not torch.strided:
@@ -802,7 +804,7 @@ def _move(mode: CaptureMode, tensor: Tensor) -> None:
     if is_small(made):
         mode.values.give(made, data)
     mode.ledgers.allocated(made)
-    _register(mode, [(made, tensor)])
+    _register_replacements(mode, [(made, tensor)])
     torch._C._swap_tensor_impl(tensor, made)
     mode.moved.append((ref(tensor), data))
 
@@ -810,7 +812,7 @@ def _move(mode: CaptureMode, tensor: Tensor) -> None:
 def known_index(mode: CaptureMode, tensor: Tensor, index: Any) -> Any:
     """Return an index with tensors of known values in place of lists.
 
-    On the meta device PyTorch makes these tensors without an operator, and drops the values.
+    On the meta device PyTorch converts the lists without an operator, and drops the values.
     """
     if not _is_without_data(tensor):
         return index
@@ -848,7 +850,7 @@ def _data(mode: CaptureMode, tensor: Tensor) -> Tensor:
         return torch.ones(tensor.shape, dtype=tensor.dtype, device="cpu") if known is None else known.clone()
 
 
-def _see(mode: CaptureMode, made: Tensor, data: Any) -> None:
+def _keep_values(mode: CaptureMode, made: Tensor, data: Any) -> None:
     if isinstance(data, Tensor):
         return
     mode.ledgers.allocated(made)
@@ -882,7 +884,7 @@ def _storage_of(numbers: Any, dtype: torch.dtype) -> UntypedStorage:
         return torch.tensor(numbers, dtype=dtype, device="cpu").untyped_storage()
 
 
-# Storages resized without an operator, as sharded training frees parameters
+# Storages resized without an operator: sharded training frees parameters this way
 
 
 def patch_resizing(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:

@@ -1,8 +1,8 @@
-"""Capturing: the context manager that records everything PyTorch runs inside it.
+"""The context manager :func:`capture`, which records every operator that PyTorch runs inside it.
 
 The first capture of the process patches PyTorch: module calls, compiled models, higher-order operators, checkpointing,
-nested attention. The last one undoes all patches. The captures of one thread share a session: a dispatch mode and the
-key ``PreDispatch``.
+nested attention. The last one undoes all patches. The captures of one thread share a :class:`Session`: a dispatch mode
+and the key ``PreDispatch``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ NO_COMPOSITES = (
 )
 
 OTHER_THREADS = "other_threads"
-"""The operator name of everything that ran in other threads, in the list of what could not be counted."""
+"""The name of everything that ran in other threads, in the list of uncounted operators."""
 
 UNSEEN_THREADS = (
     f"{Uncounted.OTHER_THREADS.reason(OTHER_THREADS)}, which are not counted: a capture records the thread that "
@@ -112,12 +112,12 @@ def capture(
         stack.callback(mode.recording.remove, log)
         mode.recording.add(log)
         stack.callback(_record_module_tree, mode, log)
-        _follow_whole_calls(stack, mode, recorder)
+        _enable_whole_calls(stack, mode, recorder)
         recorder.frameworks["torch"] = torch.__version__
         yield mode
 
 
-def _follow_whole_calls(stack: ExitStack, mode: CaptureMode, recorder: Recorder) -> None:
+def _enable_whole_calls(stack: ExitStack, mode: CaptureMode, recorder: Recorder) -> None:
     if not recorder.costs_of and not costs_of_plugins() and not loaded_kernels():
         return
     from .whole_calls import WholeCalls, patch_functions  # few runs have costs of modules
@@ -140,7 +140,7 @@ _PATCHED = frozenset(
 
 
 def patched_modules() -> Set[str]:
-    """Return the imported modules and kernels that a capture which begins now patches."""
+    """Return the imported modules and kernels that a new capture would patch."""
     return (_PATCHED & sys.modules.keys()) | loaded_kernels().keys()
 
 
@@ -155,7 +155,7 @@ def _record_module_tree(mode: CaptureMode, log: CallLog) -> None:
         for model, path in models:
             if model is not None:
                 tree.update(module_tree(model, log.identities, path))
-                if isinstance(model, torch.jit.ScriptModule):  # which calls its modules without Python
+                if isinstance(model, torch.jit.ScriptModule):  # TorchScript calls submodules without Python
                     log.locate_by_parameters(tree, path)
     for alias, first in stack.aliases.items():
         if alias not in tree and first in tree:
@@ -173,8 +173,7 @@ def _note_unseen_threads(recorder: Recorder, seen: set[int], before: frozenset[i
 def can_see_composites() -> bool:
     """Return whether composite operators can be captured at ``PreDispatch`` in this version of PyTorch.
 
-    A linear layer on a 3-d input is run once, in a thread of its own that no mode, autocast or ``vmap`` of the caller
-    affects.
+    Runs a linear layer on a 3-d input once, in a new thread: no mode, autocast or ``vmap`` of the caller affects it.
 
     Raises:
         CostError: for a broken plug-in; raised here, since an exception in the thread would be lost.
@@ -300,7 +299,7 @@ def _note_unseen(module: Module) -> None:
 
 
 def failed_module(traceback: TracebackType | None) -> Module | None:
-    """Return the innermost module that an exception came out of, from its traceback; None outside any module."""
+    """Return the innermost module whose call raised, from the traceback; None outside of all modules."""
     called = [frame.f_locals["self"] for frame, _ in walk_tb(traceback) if frame.f_code is _call_module.__code__]
     return called[-1] if called else None
 
@@ -457,7 +456,7 @@ def acquire_tracking(session: object) -> None:
 
 
 def release_tracking(session: object) -> None:
-    """Unregister such a session; the last one shows function modes to PyTorch again."""
+    """Unregister a session that tracks API calls; after the last one, PyTorch sees function modes again."""
     with _lock:
         _tracked_sessions.discard(session)
         if not _tracked_sessions:
@@ -505,8 +504,8 @@ def _watch_random_states(stack: ExitStack) -> None:
 
 
 def _allow_flex_attention_on_meta(stack: ExitStack) -> None:
-    # PyTorch rejects meta tensors in ``flex_attention`` before any dispatch, and masks on another device: a mask that
-    # was made once, outside of the model, is on the CPU.
+    # ``flex_attention`` rejects meta tensors before any dispatch. It also rejects a mask on another device, such as a
+    # mask that was made on the CPU, outside of the model.
     module: Any = sys.modules.get("torch.nn.attention.flex_attention")
     original = getattr(module, "_validate_device", None)
     if original is None:
@@ -543,7 +542,7 @@ _ONLY_PRE_DISPATCH = torch._C.DispatchKeySet(PRE_DISPATCH)
 
 INEXACT = {
     FLEX: "memory: flex_attention is counted as one kernel that keeps no scores; without torch.compile it keeps them",
-    "scan": "memory: what scan keeps of all steps is counted once; PyTorch also copies it",
+    "scan": "memory: the tensors that scan saves at each step are counted once; PyTorch also copies them",
 }
 """Notes on operators whose memory differs from a run, by operator."""
 
@@ -553,8 +552,8 @@ _functorch_level = torch._C._functorch.maybe_current_level
 def patch_modes(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
     """Pass higher-order operators to the mode of the capture, before PyTorch 2.7.
 
-    Since 2.7 a mode can request this by itself. Older versions raise an error for a mode that an operator has no kernel
-    for.
+    Since 2.7 a mode requests this by ``supports_higher_order_operators``. Older versions raise an error if an operator
+    has no kernel for the mode.
 
     Args:
         stack: undoes the patch.
@@ -575,7 +574,7 @@ def patch_modes(stack: ExitStack, active_mode: Callable[[], CaptureMode | None])
 
 
 def patch_dispatch(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
-    """Run higher-order operators at the key ``PreDispatch``: control flow as written, all others at the next key.
+    """Run control flow and flex attention at the key ``PreDispatch``, and other higher-order operators at the next key.
 
     Args:
         stack: undoes the patch.
@@ -597,7 +596,7 @@ def patch_dispatch(stack: ExitStack, active_mode: Callable[[], CaptureMode | Non
 
 def _run(mode: CaptureMode, operator: Any, args: Any, kwargs: Any) -> Any:
     if mode.paused.is_set or _functorch_level() is not None or _len_torch_dispatch_stack() != 1:
-        return _run_as_usual(operator, args, kwargs)  # another transform or mode comes first
+        return _run_as_usual(operator, args, kwargs)  # another transform or mode handles it first
     if operator.name() in INEXACT:
         mode.ledgers.note(INEXACT[operator.name()], is_approximation=True)
     if operator.name() != FLEX:
@@ -621,7 +620,7 @@ def _run_as_usual(operator: Any, args: Any, kwargs: Any) -> Any:
 
 
 _REFUSED = "already associated to a python object"
-"""The error of PyTorch for an alias that a dispatch mode has seen."""
+"""PyTorch's error for an alias that a dispatch mode has seen."""
 
 
 def patch_conversion(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
@@ -653,8 +652,8 @@ def patch_conversion(stack: ExitStack, active_mode: Callable[[], CaptureMode | N
         return
 
     def construct(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        # PyTorch makes a tensor, then converts it. Any class without a constructor of its own fails so, but a patch of
-        # ``Tensor`` would break imports of ``torch._dynamo``.
+        # PyTorch makes a tensor, then converts it. Every class without its own constructor fails this way, but a patch
+        # of ``Tensor`` would break imports of ``torch._dynamo``.
         if active_mode() is None:
             return Tensor.__new__(cls, *args, **kwargs)
         with without_capture():
@@ -665,8 +664,8 @@ def patch_conversion(stack: ExitStack, active_mode: Callable[[], CaptureMode | N
 
 # Activation checkpointing
 #
-# ``torch.utils.checkpoint`` looks up the device module ``torch.meta``, which PyTorch before 2.5 lacks: the random state
-# of the CPU replaces it. Selective policies name attention kernels of GPUs, for which an estimate runs the CPU kernel.
+# ``torch.utils.checkpoint`` looks up the device module ``torch.meta``, which PyTorch before 2.5 lacks; the meta device
+# uses the random state of the CPU. Selective policies name GPU attention kernels; an estimate runs the CPU kernel.
 
 
 _ATTENTION = "_scaled_dot_product_{}_attention"
@@ -677,7 +676,7 @@ _KERNELS_OF_GPU = tuple(map(_ATTENTION.format, ("flash", "efficient", "cudnn", "
 def patch_checkpoint(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
     """Give ``torch.utils.checkpoint`` a device module and random states for the meta device, as later PyTorch does.
 
-    Only if it is imported already.
+    The module itself is patched only if it is imported.
 
     Args:
         stack: undoes the patch.
@@ -688,7 +687,7 @@ def patch_checkpoint(stack: ExitStack, active_mode: Callable[[], CaptureMode | N
         return active_mode() is not None
 
     _patch_fork(stack, is_capturing)
-    checkpoint: Any = sys.modules.get("torch.utils.checkpoint")  # which imports sympy until PyTorch 2.8
+    checkpoint: Any = sys.modules.get("torch.utils.checkpoint")  # not imported here: until PyTorch 2.8 it imports sympy
     if checkpoint is None:
         return
     _patch_device_type(stack, checkpoint, is_capturing)
@@ -706,8 +705,8 @@ def patch_checkpoint(stack: ExitStack, active_mode: Callable[[], CaptureMode | N
 
 
 def _patch_device_type(stack: ExitStack, checkpoint: Any, is_capturing: Callable[[], bool]) -> None:
-    # PyTorch recomputes under the autocast of the CPU and of the device of the inputs. That is meta here, so name the
-    # device whose autocast is enabled.
+    # PyTorch recomputes under the autocast of the CPU and of the device of the inputs. The inputs are meta tensors
+    # here, so return the device whose autocast is enabled.
     original: Callable[..., str] = checkpoint._infer_device_type
 
     @wraps(original)
@@ -719,19 +718,19 @@ def _patch_device_type(stack: ExitStack, checkpoint: Any, is_capturing: Callable
 
 
 def _patch_policy(stack: ExitStack, selective: Any, active_mode: Callable[[], CaptureMode | None]) -> None:
-    # A policy that saves the attention kernel of a GPU means the CPU kernel that an estimate runs.
+    # A policy that saves a GPU attention kernel must also save the CPU kernel, which an estimate runs instead.
     original: Callable[..., None] = selective.__init__
 
     @wraps(original)
     def init(self: Any, policy_fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         mode = active_mode()
         is_estimate = mode is not None and mode.is_estimate
-        original(self, partial(_ask, policy_fn) if is_estimate else policy_fn, *args, **kwargs)
+        original(self, partial(_ask_for_gpu_kernels, policy_fn) if is_estimate else policy_fn, *args, **kwargs)
 
     replace(stack, selective, "__init__", init)
 
 
-def _ask(policy: Callable[..., Any], context: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
+def _ask_for_gpu_kernels(policy: Callable[..., Any], context: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
     found = policy(context, operator, *args, **kwargs)
     if getattr(operator, "__name__", "") != f"{_ATTENTION.format('flash')}_for_cpu.default":
         return found
@@ -750,7 +749,7 @@ def _patch_fork(stack: ExitStack, is_capturing: Callable[[], bool]) -> None:
 
     @wraps(original)
     def fork_rng(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("device_type") == "meta" and is_capturing():  # which has no state beside that of the CPU
+        if kwargs.get("device_type") == "meta" and is_capturing():  # it uses the state of the CPU
             kwargs |= {"devices": (), "device_type": "cpu"}
             return original(**dict(zip(("devices", "enabled"), args, strict=False)) | kwargs)
         return original(*args, **kwargs)
@@ -766,7 +765,7 @@ def _knows_meta(get_device_module: Callable[..., Any]) -> bool:
     return True
 
 
-# Attention of jagged nested tensors, which PyTorch writes in Python
+# Attention of jagged nested tensors, which PyTorch implements in Python
 
 
 _FUNCTION = torch._C._nn.scaled_dot_product_attention
@@ -777,7 +776,7 @@ _JAGGED = "attention of jagged tensors"
 
 
 def patch_attention(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
-    """Record attention of jagged tensors as one call; the function that computes it runs as it is.
+    """Record attention of jagged tensors as one call, without the operators inside.
 
     Args:
         stack: undoes the patch.
@@ -804,7 +803,7 @@ def _attend(
     if not jagged:
         return run()
     if not all(mode.is_known(x.offsets()) for x in jagged):
-        raise RuntimeError(f"{_JAGGED} depends on the lengths of the samples, which a meta tensor has not")
+        raise RuntimeError(f"{_JAGGED} needs the lengths of the samples, which meta tensors lack")
     samples = [x.transpose(1, 2) for x in jagged if x.dim() == 4]
     if len(samples) < 3 or not all(x.is_contiguous() for x in samples):
         from torch.utils import flop_counter  # noqa: F401 - PyTorch reads it without importing it
@@ -914,12 +913,12 @@ class Session:
         with self._lock:
             is_first = not self._tracking
             self._tracking.add(capture)
-        followed = self._api_calls = api_call_tracker()
+        tracker = self._api_calls = api_call_tracker()
         if is_first:
             acquire_tracking(self)
-            self.mode.api_calls = followed
-            followed.start()
-        return followed
+            self.mode.api_calls = tracker
+            tracker.start()
+        return tracker
 
     def _stop_tracking(self, capture: object) -> None:
         # If this runs in another thread, the mode stays on the stack of the first one; see :class:`Session`.

@@ -2,12 +2,12 @@
 
 While any dispatch mode is active, and for meta tensors, PyTorch takes other branches in the backward pass of some
 operators (``areAnyTensorSubclassLike`` in ``torch/csrc/autograd/FunctionsManual.cpp``): it scatters into a copy instead
-of in place, and does not look at data. These branches allocate more, and compute something else.
+of in place, and does not look at data. These branches allocate more and run other operators.
 
 * On data, the nodes of such operators run without the mode. Their operators reach the capture through a kernel at
   another dispatch key, which PyTorch reserves for its own tests.
 * On the meta device, operators run in place as they do on data (:class:`_InPlace`). Formulas that look at data are
-  written out here (:data:`_FORMULAS`), and replace what PyTorch computes unrecorded.
+  written out here (:data:`_FORMULAS`); PyTorch's own formulas also run, but unrecorded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..operators.plan import is_decomposed
 from .autocast import PRE_DISPATCH, fallback_of_all, replace
 from .dispatch_mode import CaptureMode
 
-# Nodes with such a branch: found by comparing the operators of all of ``op_db`` with and without a mode.
+# Autograd nodes with such a branch: all of PyTorch's ``op_db`` was run with and without a mode.
 _SELECTING = frozenset(
     f"{name}Backward{i}"
     for name, i in (
@@ -49,14 +49,14 @@ _OTHERS = frozenset(("LinalgMatrixExpBackward0", "OrmqrBackward0"))
 
 APPROXIMATE = "memory: inside a capture PyTorch computes some gradients by other formulas, which allocate more"
 
-NO_ZERO = "no factor of a product was taken to be zero"
+NO_ZERO = "the factors of a product were assumed not to be zero"
 
 _include = torch._C._dispatch_tls_set_dispatch_key_included
 _is_included = torch._C._dispatch_tls_is_dispatch_key_included
 
 
 def patch_backward(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
-    """Run the autograd nodes of these operators without the mode, in every backward pass of a thread that captures.
+    """Run the nodes of :data:`_NODES` as without a capture, in every backward pass of a thread that captures.
 
     Args:
         stack: undoes the patch.
@@ -97,8 +97,8 @@ def _special_nodes(outputs: Any) -> Iterator[Any]:
 
 
 def _hooks(node: Any, mode: CaptureMode, key: DispatchKey | None) -> list[Any]:
-    # The engine restores the modes of a thread after each node. Gradients of gradients keep PyTorch's node: a
-    # replacement has no derivative.
+    # The engine restores the modes of a thread after each node. Gradients of gradients use PyTorch's own formula,
+    # because a replacement has no derivative.
     swap = _Replaced(node, mode)
 
     def before(gradients: Any) -> None:
@@ -145,10 +145,9 @@ def _key(active_mode: Callable[[], CaptureMode | None], engine: Any) -> Dispatch
 
     def kernel(keyset: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
         mode = active_mode()
-        caller = sys._getframe(1)
-        if mode is None or caller.f_code is not engine:  # code of the user, such as a recomputation
-            if mode is None:
-                return operator.redispatch(keyset & after, *args, **kwargs)
+        if mode is None:
+            return operator.redispatch(keyset & after, *args, **kwargs)
+        if sys._getframe(1).f_code is not engine:  # code of the user, such as a recomputation
             _leave(mode, key)
             try:
                 return operator(*args, **kwargs)
@@ -157,22 +156,22 @@ def _key(active_mode: Callable[[], CaptureMode | None], engine: Any) -> Dispatch
         if is_decomposed(operator):
             return operator.redispatch(keyset & after, *args, **kwargs)
         with torch._C._ExcludeDispatchKeyGuard(only):
-            known = _value(mode, operator, args)
+            known = _assumed_value(mode, operator, args)
             return mode.__torch_dispatch__(operator, (), args, kwargs) if known is None else known
 
     return key if fallback_of_all(kernel, "TESTING_ONLY_GenericMode") else None
 
 
-def _value(mode: CaptureMode, operator: Any, args: Any) -> Any:
-    # Usual data have no zero and no NaN.
+def _assumed_value(mode: CaptureMode, operator: Any, args: Any) -> Any:
+    # Data are assumed to have no zero and no NaN.
     name = operator._schema.name
-    if name == "aten::_local_scalar_dense" and not mode.is_known(args[0]):
-        return 0
-    return _no_positions(mode, args[0]) if name == "aten::nonzero" and not mode.is_known(args[0]) else None
+    if name not in ("aten::_local_scalar_dense", "aten::nonzero") or mode.is_known(args[0]):
+        return None
+    return 0 if name == "aten::_local_scalar_dense" else _empty_nonzero(mode, args[0])
 
 
-def _no_positions(mode: CaptureMode, mask: Tensor) -> Tensor:
-    # A ``nonzero`` that finds nothing is still recorded.
+def _empty_nonzero(mode: CaptureMode, mask: Tensor) -> Tensor:
+    # It finds nothing, but is recorded.
     mode.assume(NO_ZERO)
     with mode.paused:
         result = mask.new_empty((0, mask.dim()), dtype=torch.int64)
@@ -188,11 +187,11 @@ def _operator(name: str) -> Any:
     return operator
 
 
-_SCATTERING = (
+_ALWAYS_IN_PLACE = (
     *("scatter.src", "scatter_add.default", "index_add.default", "index_put.default", "put.default"),
     *("masked_scatter.default", "index_fill.int_Tensor"),
 )
-_OF_NODES = {
+_IN_PLACE_BY_PREFIX = {
     "Atan2": ("masked_fill.Scalar",),
     "Binary": ("sub.Tensor", "mul.Tensor"),
     "Clamp": ("logical_and.default", "logical_or.default"),
@@ -202,13 +201,13 @@ _OF_NODES = {
 
 @cache
 def _alternatives(name: str) -> Mapping[Any, Any]:
-    own = (each for start, names in _OF_NODES.items() if name.startswith(start) for each in names)
-    pairs = (each.partition(".") for each in (*_SCATTERING, *own))
+    own = (each for start, names in _IN_PLACE_BY_PREFIX.items() if name.startswith(start) for each in names)
+    pairs = (each.partition(".") for each in (*_ALWAYS_IN_PLACE, *own))
     return {_operator(f"{base}.{overload}"): _operator(f"{base}_.{overload}") for base, _, overload in pairs}
 
 
 class _InPlace(TorchDispatchMode):
-    # On data PyTorch writes into tensors that the formula has made itself; inside a mode it copies.
+    # On data, a formula writes into the tensors that it has made; inside a mode, PyTorch copies them instead.
     def __init__(self, name: str) -> None:
         super().__init__()
         self._selects = name in _SELECTING
@@ -233,7 +232,7 @@ class _InPlace(TorchDispatchMode):
 
 
 class _Replaced:
-    # Computes a node by a formula of ours, and leaves what PyTorch computes unrecorded.
+    # Computes a node by a formula of this module; PyTorch's own formula runs unrecorded.
     def __init__(self, node: Any, mode: CaptureMode) -> None:
         self._node, self._mode = node, mode
         self._result: Sequence[Tensor | None] | None = None
@@ -262,7 +261,7 @@ class _Replaced:
 
 
 def _has_hooks(node: Any, name: str) -> bool:
-    # Hooks such as those of checkpointing may run only once.
+    # Saved-tensor hooks, as in checkpointing, may run only once.
     try:
         getattr(node, f"_raw_saved_{name}").register_hooks(lambda x: x, lambda x: x)
     except RuntimeError as error:  # PyTorch refuses a second pair, and hooks of an operand that is None
@@ -284,7 +283,7 @@ def _signed(dim: int) -> int:
 def _prod(mode: CaptureMode, _: Any, gradient: Tensor, x: Tensor, result: Tensor) -> Any:
     if not x.dim():
         return None
-    _no_positions(mode, x == 0)
+    _empty_nonzero(mode, x == 0)
     return (gradient * (result / x).conj(),)
 
 
@@ -295,7 +294,7 @@ def _prod_of_axis(mode: CaptureMode, node: Any, gradient: Tensor, x: Tensor, res
     if not node._saved_keepdim:
         gradient, result = gradient.unsqueeze(dim), result.unsqueeze(dim)
     mode.assume(NO_ZERO)
-    # Everything with a name in C++ lives until the formula ends, so that it has one here.
+    # Variables of the C++ formula live until it ends, so their tensors have names here too.
     zeros = x == 0
     counts = zeros.sum(dim, True)
     _read_zero(mode, counts.sum())
@@ -335,7 +334,7 @@ def _masked_fill(_: CaptureMode, node: Any, gradient: Tensor, mask: Tensor) -> A
 
 
 def _group_norm(_: CaptureMode, node: Any, gradient: Tensor, *rest: Tensor) -> Any:
-    # PyTorch copies images with the channels last into contiguous ones, except on a CPU.
+    # Except on a CPU, PyTorch copies channels-last images into contiguous ones.
     *of_statistics, x, mean, scale, weight = rest
     if any(each is not None for each in of_statistics) or x.dim() != 4 or not has_channels_last(x):
         return None

@@ -1,8 +1,8 @@
-"""The dispatch mode, which executes, caches and records every operator.
+"""The dispatch mode, which runs, caches and records every operator.
 
-An operator takes three steps, here and, if it is composite, in :mod:`.composites`: find an equal call in the cache,
-choose how to run it, and notify the observers (:meth:`.Recording.observe`). After the mode come its helpers: patched
-functions for old releases, CPU replacements, regrouped functions, and shards of distributed parameters.
+Every operator takes three steps: find an equal call in the cache, choose how to run it, and notify the observers
+(:meth:`.Recording.observe`). Composite operators take the same steps in :mod:`.composites`. After the mode come its
+helpers: patched functions for old releases, CPU replacements, regrouped functions, and shards of parameters.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ from ..meta.values import (
     is_mixed,
     is_plain_meta,
     sparse_on_meta,
-    tensors_in,
     tensors_of,
     without_data,
 )
@@ -56,7 +55,7 @@ from ..naming import Flag
 from ..operators.call_cache import MOVE, CachedCall, CallCache, is_move
 from ..operators.plan import COMPOSITES, CONTROL_FLOW, OperatorPlan, decomposed, exists, overload, run_kernel
 from ..recording.recording import CallLog, Ledgers, Recording
-from ..tensors import SPARSE_LAYOUTS, PackedWeights, cached_tensors, modules_of, without_run
+from ..tensors import SPARSE_LAYOUTS, PackedWeights, cached_tensors, modules_of, nested_tensors, without_run
 from .autocast import CAPTURED, Casts, LazyValues, replace
 
 if TYPE_CHECKING:
@@ -76,21 +75,21 @@ _DETACH = torch.ops.aten.detach.default
 
 
 class CapturingThread(Protocol):
-    """A thread that captures."""
+    """The :class:`.Session` of a thread that captures."""
 
     @property
     def is_estimate(self) -> bool:
         """Whether this is an estimate rather than a run."""
 
     def begin_thread(self, mode: CaptureMode, stack: ExitStack) -> None:
-        """Capture in the current thread, which the thread of this session started, until ``stack`` is closed."""
+        """Capture in the current thread, started by the thread of this session, until ``stack`` is closed."""
 
     def note_unseen(self, module: Module) -> None:
         """Record that a thread without a capture runs a module."""
 
 
 class OneCallTable(Protocol):
-    """Modules and functions that are recorded as one call."""
+    """The :class:`.WholeCalls` of a capture: modules and functions that are recorded as one call."""
 
     def of(self, kind: type) -> Any:
         """Return how a class of modules is recorded as one call; None if its inside is recorded."""
@@ -104,8 +103,8 @@ class CaptureMode(TorchDispatchMode):
 
     Args:
         has_replay: whether repeated calls on meta tensors skip their kernels.
-        is_estimate: whether this is an estimate rather than a run: operands with data that meet meta tensors are moved
-            to the meta device, and calls are rejected whose operands a real run would reject.
+        is_estimate: whether this is an estimate rather than a run. If one operand of a call is a meta tensor, an
+            estimate moves the others to the meta device. It rejects the operands that a real run would reject.
 
     Attributes:
         cache: the calls seen before.
@@ -113,22 +112,22 @@ class CaptureMode(TorchDispatchMode):
         ledgers: the memory ledgers of the captures that have one.
         values: the known values of meta tensors.
         paused: whether operators run without being recorded.
-        meta_modules: copies on the meta device of modules that ran on their fast path.
+        meta_modules: meta copies of modules that ran on their fast path.
         api_calls: tracks the API functions that the code calls, if a capture requests it.
         is_over: whether the last capture of this thread ended in another thread. The mode is then still on the stack,
             and operators run unrecorded.
-        end_in_thread: restores the state of the thread, in that thread.
+        end_in_thread: restores the state of the thread; only that thread may call it.
         casts: casts meta operands under autocast.
-        n_arrived: while a composite operator runs and another dispatch mode is active, the number of its inner
-            operators that have arrived here; else -1. The other mode may skip some of them.
+        n_arrived: while a composite operator runs inside another dispatch mode, the number of inner operators that have
+            reached this mode; else -1. The other mode may skip some of them.
         inner_operators: the number of inner operators of a composite operator, by operator and shapes.
-        session: the thread that captures; None after the capture.
-        makes_arrays: whether code outside of all modules may turn tensors without data into arrays of NumPy.
-        device: what tensors of the meta device say to code of the user that asks for their device; None: the truth.
-        moved: tensors that were moved to the meta device to get gradients, and their data, which they get back.
+        session: the session of the thread; None after the capture.
+        makes_arrays: whether code outside of all modules may turn tensors without data into NumPy arrays.
+        device: the device that meta tensors report to user code; None: ``meta``.
+        moved: tensors that were moved to the meta device to get gradients, and the data that :meth:`stop` gives back.
         whole_calls: modules and functions with a cost of their own; None if there are none.
         branches: decides conditions without data; None to assume that they are True.
-        thread_settings: applies the settings of a thread that captured code starts, until the stack is closed.
+        thread_settings: applies settings to a thread that captured code starts, until the stack is closed.
         without_capture: a context in which operators run uncaptured; it does not nest.
         observe: passes a finished call to all observers.
     """
@@ -177,7 +176,7 @@ class CaptureMode(TorchDispatchMode):
         self.add_call = self.cache.add
         self.observe = self.recording.observe
         self._constants = GraphConstants()
-        self._plans = self.cache.plans.by_id
+        self._plans = self.cache.plans.by_id  # the fast path; empty if every call must check for unknown data
         self._packed = PackedWeights()
         logs = self.recording.logs
         self.cache.has_assumed = lambda: any(log.recorder.assumptions for log in logs)
@@ -244,7 +243,7 @@ class CaptureMode(TorchDispatchMode):
                 return self._choose_run(plan, args, kwargs or {})(plan, args, kwargs or {})
         if types and any(kind not in PLAIN and kind.__name__ == "DTensor" for kind in types):
             self._register_shards(args)
-            return NotImplemented  # it comes again as operators on the local tensors
+            return NotImplemented  # DTensor then runs operators on the local tensors
         if self.n_arrived >= 0 and plan.is_recorded:
             self.n_arrived += 1
         if plan.is_plain and not self.paused.is_set:
@@ -254,7 +253,7 @@ class CaptureMode(TorchDispatchMode):
 
     # How an operator runs:
     # * ``_run_unrecorded``: only its result and its views matter;
-    # * ``_run_on_meta``, ``_run_without_data``, ``_run_assumed``: an estimate lacks the data, which it replaces;
+    # * ``_run_on_meta``, ``_run_without_data``, ``_run_assumed``: an estimate lacks the data;
     # * ``_run_comparison``, ``_run_scalar_tensor``, ``_run_move``: calls of PyTorch itself, not of the model;
     # * ``_run_control_flow``, ``_run_packed``, ``_run_decomposed``: operators that stand for several;
     # * ``_call``: all others, replayed from the cache if an equal call has run.
@@ -284,20 +283,20 @@ class CaptureMode(TorchDispatchMode):
         return self._choose_recorded_run(plan)
 
     def _run_scalar_tensor(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        # Inside vmap, PyTorch moves the Python number of ``x * 2`` into a tensor by the operator that copies tensors.
+        # Inside vmap, PyTorch calls ``_to_copy`` on the Python number of ``x * 2``.
         plan = self.cache.plans.of(torch.ops.aten.scalar_tensor.default)
         kwargs = {name: value for name, value in kwargs.items() if name in ("dtype", "device")}
         return self._choose_run(plan, args, kwargs)(plan, args, kwargs)
 
     def _may_get_gradients(self, plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
-        # A new CPU tensor then becomes a meta tensor: the model may write results into it, and autograd wants its
-        # gradient on the same device. Kernels inside composite operators may write to its memory, so there it stays.
+        # A new tensor of floats becomes a meta tensor: the model may write results into it, and autograd requires its
+        # gradient on the same device. Inside composite operators it stays, because kernels may write to its memory.
         is_of_model = self.is_estimate and torch.is_grad_enabled() and not self.recording.inside.is_set
-        return is_of_model and _is_real_on_cpu(plan, args, kwargs)
+        return is_of_model and _makes_floats_on_cpu(plan, args, kwargs)
 
     def _lacks_data(self, plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
         # An estimate does not know the random numbers of a run, nor data that unknown values have overwritten.
-        if not self.is_estimate or (args and isinstance(args[0], Tensor) and args[0].is_meta and plan.is_random):
+        if plan.is_random and args and isinstance(args[0], Tensor) and args[0].is_meta:
             return False
         tensors = tensors_of(args, kwargs)
         if plan.is_random and not any(tensor.is_meta for tensor in tensors):
@@ -305,7 +304,7 @@ class CaptureMode(TorchDispatchMode):
         return self.values.has_unknown_data and any(map(self.values.has_forgotten, tensors))
 
     def _run_without_data(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        # The operands lose their data, so that nothing of the result is known.
+        # The operands lose their data, so that the result is unknown.
         if plan.written:
             result = self._choose_recorded_run(plan)(plan, args, kwargs)
             for target in all_tensors(plan.written_arguments(args, kwargs)):
@@ -313,7 +312,7 @@ class CaptureMode(TorchDispatchMode):
                 if type(target) is Tensor and not target.is_meta:
                     bounds = None if plan.follow_rule is None else plan.follow_rule.bounds(args, kwargs)
                     self.values.forget_data(target, DRAWN, bounds)
-                    self._plans = {}  # without the fast path, every call checks for unknown data
+                    self._plans = {}
             return result
         moves = plan.func is MOVE and is_move(*args, **kwargs)
         originals = tensors_of(args, kwargs)
@@ -374,7 +373,7 @@ class CaptureMode(TorchDispatchMode):
         with LazyValues() if any(isinstance(x, Tensor) and x.is_complex() for x in args) else _NO_CONTEXT:
             result = run_kernel(plan.run, args, kwargs)
         if isinstance(result, Tensor) and result.numel():
-            self._follow_uncached(plan, args, kwargs, result)
+            self._propagate_uncached(plan, args, kwargs, result)
         if self.ledgers:
             self.ledgers.see(plan.func, tensors_of(args, kwargs), args, kwargs, result)
         return result
@@ -385,14 +384,14 @@ class CaptureMode(TorchDispatchMode):
             return result
         if self.is_estimate and is_mixed(tensors):
             bare, options = without_data(args), without_data(kwargs)
-            if options.get("device") is not None:  # that of the operand with data
+            if options.get("device") is not None:  # the device of the operand with data
                 options["device"] = META
             result = self._run_fast(plan, tensors_of(bare, options), bare, options)
             if result is None:
                 result = self._run_kernel(plan, bare, options)
             if not plan.written:
                 return result
-            self._plans = {}  # its data is now unknown: without the fast path, every call checks for that
+            self._plans = {}  # the data of args[0] is now unknown
             return args[0]
         return self.recording.timed(tensors, kwargs, self._run_kernel, plan, args, kwargs)
 
@@ -436,7 +435,7 @@ class CaptureMode(TorchDispatchMode):
         if result is None:
             result = plan.run(*args, **kwargs)
         if not self.paused.is_set:
-            self._follow_uncached(plan, args, kwargs, result)
+            self._propagate_uncached(plan, args, kwargs, result)
         self.recording.watch_unrecorded(plan, result)
         if isinstance(result, Tensor) and not self.recording.inside.is_set:
             for log in self.recording.logs:
@@ -449,7 +448,7 @@ class CaptureMode(TorchDispatchMode):
         return result
 
     def _run_comparison(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        # TorchScript compares its constants before the first runs; those without dimensions arrive as numbers.
+        # TorchScript compares graph constants before the first runs; 0-d constants arrive as numbers.
         return self._run_unrecorded(plan, plan.with_scalar_tensors(args) or args, kwargs)
 
     def _run_move(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
@@ -478,7 +477,7 @@ class CaptureMode(TorchDispatchMode):
                 return self._choose_recorded_run(plan)(plan, args, kwargs)
             result, assumption = assumed
             if self.branches is not None and not isinstance(result, (Tensor, tuple)):
-                result, assumption = self._decided(self.branches, result, assumption, args)
+                result, assumption = self._decide(self.branches, result, assumption, args)
             if not isinstance(result, (Tensor, tuple)):
                 self.recording.assumptions.count_assumed_value()
             if assumption:
@@ -488,7 +487,7 @@ class CaptureMode(TorchDispatchMode):
         self.observe(*self.cache.decided(plan, args, kwargs, result), args, kwargs, result)
         return result
 
-    def _decided(self, branches: Branches, value: Any, assumption: str, args: Any) -> tuple[Any, str]:
+    def _decide(self, branches: Branches, value: Any, assumption: str, args: Any) -> tuple[Any, str]:
         # The estimate tries both results of a condition, and of a comparison with a random number.
         flags = self.values.assumptions(all_tensors(args))
         path = self.recording.modules.path
@@ -525,8 +524,8 @@ class CaptureMode(TorchDispatchMode):
             result = decomposed(plan.func, args, kwargs, is_nested)
         return self._call(plan, args, kwargs) if result is NotImplemented else result
 
-    def _follow_uncached(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any) -> None:
-        # Observers update the known values of recorded calls only.
+    def _propagate_uncached(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any) -> None:
+        # Observers propagate values through recorded calls only.
         rule = plan.follow_rule
         if isinstance(result, Tensor) and result.is_meta and rule is not None and rule.change is not Change.NOTHING:
             tensors = tensors_of(args, kwargs)
@@ -539,7 +538,7 @@ class CaptureMode(TorchDispatchMode):
         return args[0].is_meta or (self.is_estimate and any(tensor.is_meta for tensor in all_tensors(args)))
 
     def is_known(self, tensor: Tensor) -> bool:
-        """Return whether a tensor has data, or values that are known."""
+        """Return whether a tensor has data or known values."""
         return not tensor.is_meta or self.values.of(tensor) is not None
 
     def assume(self, assumption: str) -> None:
@@ -554,19 +553,19 @@ class CaptureMode(TorchDispatchMode):
         return result
 
     def run_inside(self, run: Callable[[], Any]) -> Any:
-        """Return the result of ``run``, whose calls are not recorded."""
+        """Return the result of ``run``; operators inside are not recorded."""
         with self.recording.inside:
             return run()
 
     def note_returned(self, result: Any) -> None:
-        """Register the memory of the result of an outermost module as ``output``, of caches in it as ``cached``."""
+        """Label the memory of an outermost module's result as ``output``, and of caches in it as ``cached``."""
         if torch._C._current_autograd_node() is None:
             for ledger in self.ledgers:
-                ledger.returned(tensors_in(result))
+                ledger.returned(nested_tensors(result))
                 ledger.returned(cached_tensors(result), "cached")
 
     def join_shards(self, module: Module) -> None:
-        """Register the shards of an outermost module as parts of the parameters that it read."""
+        """Register the shards of an outermost module; see :func:`join_shards`."""
         join_shards(module, self.recording.logs)
 
     def _register_shards(self, args: Any) -> None:
@@ -577,7 +576,7 @@ class CaptureMode(TorchDispatchMode):
 
 
 def _is_read_by_loader() -> bool:
-    # A loader of ``torch.utils.data`` reads random numbers as seeds, which decide nothing that costs.
+    # A ``DataLoader`` reads random numbers as seeds, which affect no cost.
     frame: FrameType | None = sys._getframe()
     while frame is not None and str(frame.f_globals.get("__name__")).startswith(_OWN_PACKAGE):
         frame = frame.f_back
@@ -591,7 +590,7 @@ class ThreadState(threading.local):
     """State of the running thread.
 
     Attributes:
-        mode: its capture; None if it does not capture.
+        mode: the capture of the thread; None if it does not capture.
     """
 
     mode: CaptureMode | None = None
@@ -602,8 +601,8 @@ THREAD = ThreadState()
 
 # Patches of composite operators, for releases of PyTorch without the key ``PreDispatch``
 #
-# Patched Python functions see less than kernels at that key: calls from TorchScript or C++ are recorded as the inner
-# operators. Nothing is missed, and MACs and parameters are the same.
+# Patched Python functions see less than kernels at that key: composite calls from TorchScript or C++ are recorded as
+# their inner operators. MACs and parameters are the same.
 
 
 _METHODS = {"matmul": ("__matmul__",)}
@@ -663,7 +662,7 @@ def _patch(
 
 
 def _is_transformed(args: Any, kwargs: Any) -> bool:
-    # Under ``vmap``, or for DTensors, the operator comes again on batches or on local shards.
+    # Under ``vmap``, or for DTensors, PyTorch runs the operator again on batches or on local shards.
     if torch._C._functorch.maybe_current_level() is not None:
         return True
     return any(hasattr(tensor, "_local_tensor") for tensor in tensors_of(args, kwargs))
@@ -707,7 +706,7 @@ def _has_type(value: Any, schema_type: str) -> bool:
 
 PACKED = "memory: a recurrent layer on a packed sequence runs other operators on the meta device than on a CPU"
 
-LENGTHS = "memory: what ctc_loss keeps depends on the longest target, assumed to have the maximum length"
+LENGTHS = "memory: the tensors that ctc_loss saves depend on the longest target: assumed to have the maximum length"
 
 _RECURRENT = frozenset((replacements.LSTM_NAME, *replacements.CPU_REPLACEMENTS))
 
@@ -718,10 +717,10 @@ _CPU_REPLACEMENTS: Mapping[str, Callable[..., Any]] = {
     "aten::group_norm": replacements.group_norm,
     **replacements.CPU_REPLACEMENTS,
 }
-"""Functions by the name of the operator; they may return None."""
+"""Functions by operator; they return None if PyTorch's own operator is right."""
 
 
-def _is_real_on_cpu(plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
+def _makes_floats_on_cpu(plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
     like = args[0] if args and isinstance(args[0], Tensor) else None
     device, dtype = kwargs.get("device"), kwargs.get("dtype")
     if (like is not None and like.is_meta) or (device is not None and device.type != "cpu"):
@@ -733,16 +732,16 @@ def _is_real_on_cpu(plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
 
 
 def run_cpu_replacement(mode: CaptureMode, native: str, args: Any, kwargs: Any) -> Any:
-    """Run the CPU's replacement of an operator.
+    """Run an operator as the CPU does, if PyTorch would decompose it on the meta device.
 
     Args:
-        mode: the mode, whose memory ledgers record which figures are estimates.
+        mode: the mode; its memory ledgers get a note if the memory is approximate.
         native: the name of the operator.
-        args: its operands.
-        kwargs: its operands by name.
+        args: the positional arguments.
+        kwargs: the keyword arguments.
 
     Returns:
-        Its result; None if PyTorch runs the operator as a CPU does.
+        The result; None if PyTorch's own operator is right.
     """
     replacement = _CPU_REPLACEMENTS.get(native)
     result = None if replacement is None else replacement(*args, **kwargs)
@@ -793,13 +792,14 @@ FUNCTIONS: Mapping[Callable[..., Any], Callable[..., str | None]] = {
     functional.softsign: _always("softsign"),
     functional.tanhshrink: _always("tanh_shrink"),
 }
-"""For each function, a function of its arguments: it returns the operator to count; None to count inner operators."""
+"""Maps a function to a callable that takes the same arguments and returns the operator to record; None: record the
+inner operators."""
 
 OPERATORS = ("l1_normalize", "l2_normalize", "local_response_norm", "lp_pool", "softmin", "softsign", "tanh_shrink")
 
 
 def check_regroup(regroup: object) -> Collection[str]:
-    """Return the operators named by an option ``regroup``: all, none, or a choice.
+    """Return the operators that the option ``regroup`` selects.
 
     Raises:
         TypeError, ValueError: if the option is invalid; the message lists what is expected.
@@ -853,11 +853,11 @@ _SHAPE_PROPAGATION = (
     ("torch.distributed._tensor._sharding_prop", "ShardingPropagator", "_propagate_tensor_meta"),
     ("torch.distributed.tensor._decompositions", "DecompShardingStrategy", "propagate_strategy"),
 )
-"""The methods (module, class, name) that run operators on the global shapes to infer those of a result."""
+"""Methods (module, class, name) that run operators on global shapes to infer the shape of a result."""
 
 
 def patch_shape_propagation(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
-    """Pause the capture while PyTorch runs operators on global shapes, which compute nothing.
+    """Pause the capture while PyTorch runs operators on global shapes, only to infer shapes.
 
     Args:
         stack: undoes the patches.
@@ -888,21 +888,21 @@ def _pause_in(
 
 
 EQUAL = "aten::equal"
-"""The operator by which the optimizer compares the constants of a graph, to merge equal ones."""
+"""The operator with which the optimizer compares the constants of a graph, to merge equal ones."""
 
 
 class GraphConstants:
-    """The constant tensors in the graphs of a TorchScript model, such as the weights of a frozen one."""
+    """The constant tensors in the graphs of a TorchScript model, such as frozen weights."""
 
     def __init__(self) -> None:
         self._model: ref[Module] | None = None
         self._addresses: frozenset[int] = frozenset()
 
     def include(self, model: Module | None, tensors: Sequence[object]) -> bool:
-        """Return whether all operands of a comparison are constants of a graph: then TorchScript's optimizer compares.
+        """Return whether all operands of a comparison are graph constants, so that TorchScript's optimizer compares.
 
-        The program itself never compares constants alone, because TorchScript folds such operators. 0-d constants
-        arrive as numbers, so a comparison of numbers is the optimizer's too.
+        The program itself never compares only constants, because TorchScript folds such operators. 0-d constants arrive
+        as numbers, so the optimizer also makes the comparisons of numbers.
         """
         compared = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
         if compared and not isinstance(model, ScriptModule):
@@ -922,14 +922,14 @@ def _constants(model: ScriptModule) -> frozenset[int]:
     return frozenset(node.t("value").data_ptr() for node in nodes) - {0}  # 0: an empty constant
 
 
-# Parameters gathered by ``fully_shard``: the local shard is a part of the parameter that is read
+# Parameters of ``fully_shard``: modules hold a local shard, and read the gathered parameter
 
 
 _PACKAGE = "torch.distributed.fsdp._fully_shard"
 
 
 def join_shards(model: Module, logs: Iterable[CallLog]) -> None:
-    """Register the shards held by modules and updated by optimizers as parts of the parameters that the model read."""
+    """Register the local shards, which optimizers update, as parts of the gathered parameters that the model reads."""
     kind = getattr(sys.modules.get(_PACKAGE), "FSDPModule", None)
     if kind is None or not kind.__subclasses__():  # fully_shard makes a subclass for every class of modules
         return

@@ -1,8 +1,8 @@
-"""The environment of captured code: threads and pools, which are part of the capture, and a simulated GPU.
+"""The environment of captured code: its threads and pools, a simulated GPU, and the devices that tensors report.
 
-PyTorch keeps modes, dispatch keys and autograd sequence numbers per thread. A thread of a capture has its own mode,
+PyTorch keeps modes, dispatch keys and autograd sequence numbers per thread. Each thread of a capture has its own mode,
 which appends to the logs of the capture. The threads take turns, so that a capture sees one call after another: a
-thread that starts another one waits until it ends, or blocks on a further thread.
+thread that starts another one waits until the new thread ends or blocks.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ from .autocast import replace
 from .dispatch_mode import THREAD, CaptureMode
 
 PATIENCE, MAX_PATIENCE = 0.05, 2.0
-"""The seconds without activity after which the running thread is assumed to wait for another one: in an idle process,
-and in a busy one."""
+"""Seconds without activity after which a thread is assumed to wait for another, in an idle and in a busy process."""
 
 POLL = 0.004
 
 _BLOCKING = frozenset(("acquire", "get", "join", "put", "result", "select", "wait", "_wait_for_tstate_lock"))
-"""The functions of :data:`_WAITING` that wait for other threads."""
+"""The functions in the modules :data:`_WAITING` that wait for other threads."""
 
 _WAITING = ("threading", "queue", "concurrent.futures._base", "multiprocessing.pool", "selectors")
 
@@ -59,7 +58,7 @@ class Turns:
         self.tasks: list[Task] = []
 
     def take(self, mode: ThreadMode) -> None:
-        """Wait until it is the turn of a thread; one that outlives the capture need not wait."""
+        """Wait until it is the turn of a thread; a thread that outlives the capture does not wait."""
         self._activity += 1
         if self._owner is mode or mode.is_over:
             return
@@ -78,7 +77,7 @@ class Turns:
             self._condition.notify_all()
 
     def wait_for(self, task: Task) -> None:
-        """End the turn of this thread until another one has run a task, or waits."""
+        """End the turn of this thread until another thread has run a task, or blocks."""
         mode = THREAD.mode
         if isinstance(mode, ThreadMode):
             self.give(mode)
@@ -102,10 +101,10 @@ class Turns:
         if self._owner is mode:
             self._n_running -= 1
 
-    def _wait(self, holds: Callable[[], bool], other: Callable[[], int]) -> None:
-        # Idle is measured in CPU time of the process: busy other threads may keep this one from running.
+    def _wait(self, is_ready: Callable[[], bool], other: Callable[[], int]) -> None:
+        # Also ends if the other thread blocks, or shows no activity for long.
         seen, cpu, waited, place = self._activity, process_time(), 0.0, None
-        while not holds():
+        while not is_ready():
             if self._condition.wait(POLL):
                 continue
             if self._activity != seen or self._n_running:
@@ -115,12 +114,13 @@ class Turns:
             if place is not None and place == before:
                 return
             waited += POLL
-            is_idle = process_time() - cpu < waited / 2  # otherwise busy threads may keep this one from running
+            is_idle = process_time() - cpu < waited / 2  # else busy threads may delay the other one
             if waited >= (PATIENCE if is_idle else MAX_PATIENCE):
                 return
 
     def _advance(self, mode: ThreadMode) -> None:
-        # Sequence numbers of autograd tell which module a gradient belongs to, and PyTorch counts them per thread.
+        # Autograd's sequence numbers tell which module a gradient belongs to, but PyTorch counts them per thread. Each
+        # new node advances the count.
         locator = mode.recording.locator
         missing = max(self._sequence_number, locator.catch_up()) - _sequence_number()
         if missing <= 0:
@@ -162,7 +162,7 @@ class ThreadMode(CaptureMode):
         self.find_call, self.observe = self.cache.find, self.recording.observe
 
     def take_turns(self, turns: Turns) -> None:
-        """Call modules, and run and record composite operators when it is the turn of this thread."""
+        """Make this thread wait for its turn before it enters a module, and before it finds or records a call."""
         self.turns = turns
         self.find_call: Callable[..., Any] = self._in_turn(self.cache.find)
         self.observe: Callable[..., None] = self._in_turn(self.recording.observe)
@@ -330,7 +330,7 @@ def _task() -> Task | None:
 # Code that names a GPU, in an estimate on a machine without one.
 #
 # ``x.cuda()``, ``device="cuda"``, streams, events and memory statistics have no meaning for a pass on the meta device:
-# tensors stay where they are, events take no time, and questions about the device have the answers of one GPU. Nothing
+# tensors stay where they are, events take no time, and queries of the device are answered as with one GPU. Nothing
 # outside of the estimate sees this.
 
 NAMES_A_GPU = "the code names a GPU, which this machine does not have: counted as if there were one"
@@ -344,7 +344,7 @@ _MISSING = re.compile(
     r"|type torch\.cuda\.\w+ not available|without ATen_cuda|NVTX functions not installed"
     r"|can be pinned|dummy base class|No CUDA GPUs|_cuda_\w+'|module 'torch\._C' has no attribute '_cuda"
 )
-"""Matches what PyTorch says of a GPU that the machine lacks."""
+"""Matches PyTorch's errors about a missing GPU."""
 
 
 def lacks_gpu(error: BaseException | None) -> bool:
@@ -353,7 +353,7 @@ def lacks_gpu(error: BaseException | None) -> bool:
 
 
 def without_gpu(error: BaseException | None) -> AbstractContextManager[None] | None:
-    """Return a context in which code makes a model for a GPU, with meta tensors on it; None after another error."""
+    """Return a context in which code that names a GPU makes a model of meta tensors; None after another error."""
     return gpu_code(False, in_capture=False) if lacks_gpu(error) else None
 
 
@@ -363,7 +363,7 @@ def gpu_code(is_available: bool, in_capture: bool = True) -> Iterator[None]:
 
     Args:
         is_available: the answer of ``torch.cuda.is_available()``.
-        in_capture: whether only a thread that captures runs such code.
+        in_capture: whether this affects only threads that capture.
     """
     applies = _is_capturing if in_capture else _always
     with ExitStack() as stack:
@@ -379,16 +379,17 @@ def gpu_code(is_available: bool, in_capture: bool = True) -> Iterator[None]:
         replace(stack, Tensor, "record_stream", _where(applies, _nothing, Tensor.record_stream))
         replace(stack, torch.overrides, "has_torch_function", _without_mode(torch.overrides.has_torch_function))
         stack.enter_context(_Devices())
-        stack.enter_context(_saying(CUDA))
+        stack.enter_context(_reporting(CUDA))
         yield
 
 
 @contextmanager
 def generators_of_meta(applies: Callable[[], bool] | None = None) -> Iterator[None]:
-    """Let ``torch.Generator(x.device)`` make a generator of the CPU if ``x`` is a meta tensor, or on a missing GPU.
+    """Let ``torch.Generator(x.device)`` make a CPU generator if ``x`` is a meta tensor.
 
     Args:
-        applies: returns whether the running thread is one that captures.
+        applies: returns whether the running thread is affected, also if it names a GPU; None: threads that capture,
+            for the meta device only.
     """
     facts = {"original": torch.Generator, "applies": applies or _is_capturing, "lacks_gpu": applies is not None}
     with ExitStack() as stack:
@@ -401,7 +402,8 @@ class _Devices(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run a function without the GPUs among its arguments."""
         kwargs = kwargs or {}
-        if func in _ANSWERS and _is_of_user(sys._getframe(1).f_globals) and (args[0].is_meta or args[0].is_cuda):
+        is_question = func in _ANSWERS and _is_user_module(sys._getframe(1).f_globals.get("__name__"))
+        if is_question and (args[0].is_meta or args[0].is_cuda):
             return _ANSWERS[func]
         if func in _SAME:
             return args[0]
@@ -420,8 +422,8 @@ class _Devices(TorchFunctionMode):
 
 # Questions about the device of a tensor, in an estimate that names no GPU
 #
-# The answer is a CPU, as in a run of the model as it is. What code makes with ``device=x.device`` stays on the meta
-# device, because functions of PyTorch read the text of the answer, which is "meta".
+# User code gets the answer "cpu", as in a run. The answer is a string with the text "meta", which PyTorch's functions
+# read: tensors made with ``device=x.device`` stay on the meta device.
 
 ASKS_FOR_A_CPU = "the code asks whether a tensor is on a CPU: counted as if it were"
 
@@ -429,21 +431,21 @@ FAILS_ON_A_CPU = "the code fails if a tensor says that it is on a CPU: counted a
 
 
 def asks_for_device(error: BaseException | None) -> bool:
-    """Return whether an error was raised in code that reads the device of something."""
+    """Return whether an error came out of a user function that reads the device of a tensor."""
     frames = walk_tb(None if error is None else error.__traceback__)
-    names = (frame.f_code.co_names for frame, _ in frames if _is_of_user(frame.f_globals))
+    names = (frame.f_code.co_names for frame, _ in frames if _is_user_module(frame.f_globals.get("__name__")))
     return any(question in each for each in names for question in _QUESTIONS)
 
 
 @contextmanager
 def on_cpu() -> Iterator[None]:
-    """Let tensors of the meta device say that they are on a CPU, to captured code that is not PyTorch's."""
-    with generators_of_meta(), _saying(_ON_CPU):
+    """Let meta tensors report to captured user code that they are on a CPU."""
+    with generators_of_meta(), _reporting(_ON_CPU):
         yield
 
 
 @contextmanager
-def _saying(device: Any) -> Iterator[None]:
+def _reporting(device: Any) -> Iterator[None]:
     mode = THREAD.mode
     if mode is None:
         yield
@@ -456,7 +458,7 @@ def _saying(device: Any) -> Iterator[None]:
 
 
 def patch_questions(stack: ExitStack) -> None:
-    """Let ``x.device`` and ``x.is_cpu`` answer what the mode of the running thread says of tensors without data.
+    """Let ``x.device`` and ``x.is_cpu`` of meta tensors report the device of the mode of the running thread.
 
     Args:
         stack: undoes the patches.
@@ -471,7 +473,7 @@ def _questions() -> Mapping[str, _Question]:
 
 
 class _Question:
-    # An attribute of tensors. The class has that of PyTorch, ``Tensor.device``, which other code may store.
+    # Replaces an attribute of tensors. On the class it returns PyTorch's own attribute, which other code may store.
     def __init__(self, original: Any) -> None:
         self.original, self.get = original, original.__get__
         self.is_device = original.__name__ == "device"
@@ -480,7 +482,7 @@ class _Question:
         if x is None:
             return self.original
         found, mode = self.get(x), THREAD.mode
-        if mode is None or mode.device is None or not _is_module_of_user(sys._getframe(1).f_globals.get("__name__")):
+        if mode is None or mode.device is None or not _is_user_module(sys._getframe(1).f_globals.get("__name__")):
             return found
         if self.is_device:
             return mode.device if found.type == "meta" else found
@@ -533,8 +535,8 @@ class _Text(str):
 
 
 class _Device(str):
-    # Functions of PyTorch take text for a device; ``torch.device`` has no subclasses. The hash is that of the text, so
-    # that caches by device do not mix tensors of an estimate with those of runs.
+    # A string: PyTorch's functions accept strings as devices, and ``torch.device`` cannot be subclassed. The hash is
+    # that of "meta", so that caches by device do not mix tensors of estimates and of runs.
     __slots__ = ()
     __hash__ = str.__hash__
     index: Any = None
@@ -605,12 +607,8 @@ def _dtype_of_type(kind: Any) -> torch.dtype | None:
     return None if kind is Tensor else getattr(kind, "dtype", None)
 
 
-def _is_of_user(names: dict[str, Any]) -> bool:
-    return _is_module_of_user(names.get("__name__"))
-
-
 @cache
-def _is_module_of_user(name: Any) -> bool:
+def _is_user_module(name: Any) -> bool:
     return str(name).partition(".")[0] not in ("torch", "costcore")
 
 
@@ -680,7 +678,7 @@ def _legacy(dtype: torch.dtype, *sizes: Any) -> Tensor:
 
 
 class _GeneratorType(type):
-    # Replaces ``torch.Generator``: that of meta tensors is one of the CPU, and ``isinstance`` accepts it.
+    # Replaces ``torch.Generator``: makes CPU generators for the meta device; ``isinstance`` accepts real generators.
     original: Any
     applies: Any
     lacks_gpu: bool

@@ -1,4 +1,4 @@
-"""Modules, functions and ``autograd.Function`` with a cost of their own: one call each, whatever is inside.
+"""Modules, functions and ``autograd.Function`` with a cost of their own: each call of them is recorded as one.
 
 A calculator or :data:`..kernels.KERNELS` names them. In an estimate the inside is not recorded; with a shape rule it
 does not run either, because a CUDA kernel cannot run on the meta device. The backward pass is one call, too: autograd
@@ -32,7 +32,7 @@ from ..tensors import attributes_of, nested_tensors, with_tensors
 from .autocast import replace
 from .dispatch_mode import THREAD, CaptureMode
 
-BACKWARD_ASSUMED = "the backward pass of {} was taken as twice its forward pass"
+BACKWARD_ASSUMED = "the backward pass of {} was assumed to cost twice its forward pass"
 
 _NO_ATTRIBUTES = frozenset((*vars(Module()), "training"))
 
@@ -88,12 +88,12 @@ class WholeCalls:
         found = self._wholes.get(f"{module}::{name}")
         if found is not None:
             return found
-        # ``mamba_ssm::Mamba`` also names a class that a module inside of the package defines.
+        # ``mamba_ssm::Mamba`` also names a class that is defined in a submodule of the package.
         near = (key for key in self._wholes if key.rpartition("::")[2] == name)
         return next((self._wholes[key] for key in near if module.startswith(f"{key.rpartition('::')[0]}.")), None)
 
     def functions(self) -> Iterator[tuple[Any, Whole]]:
-        """Yield functions and subclasses of ``autograd.Function`` with how they are recorded."""
+        """Yield the functions and subclasses of ``autograd.Function`` to record as one call, and how."""
         for name, whole in self._wholes.items():
             module, _, path = name.rpartition("::")
             target: Any = sys.modules.get(module)
@@ -120,18 +120,12 @@ class WholeCalls:
             mode: the capture.
             whole: how it is recorded.
             module: the module that is called; None for a function.
-            signature: that of the function, or of ``forward``.
+            signature: the signature of the function, or of ``forward``.
             args: the positional arguments.
             kwargs: the keyword arguments.
-            original: runs it.
+            original: runs the module or function.
         """
-        given = signature.bind(*args, **kwargs)
-        given.apply_defaults()
-        named = _flat(given.arguments, signature)
-        if module is not None:
-            given_here = {name: value for name, value in named.items() if value is not None}
-            named |= {name: value for name, value in vars(module).items() if _is_setting(name, value)} | given_here
-            named |= dict((*module.named_parameters(), *module.named_buffers()))
+        named = _arguments_by_name(module, signature, args, kwargs)
         if whole.kernel is not None and whole.kernel.facts is not None:
             with mode.paused:
                 named |= whole.kernel.facts(mode.values.of, named)
@@ -148,7 +142,7 @@ class WholeCalls:
             result = mode.recording.timed(tensors, named, mode.run_inside, original)
             mode.observe(CachedCall(mode.cache.plans.of(operator)), tensors, (), named, _written(made, result, tensors))
             if torch.is_grad_enabled():
-                self._follow_backward(mode, whole, module, named, result)
+                self._hook_backward(mode, whole, module, named, result)
             return result
         with mode.paused:
             if made is None:
@@ -169,7 +163,7 @@ class WholeCalls:
         return outputs
 
     def _operator(self, mode: CaptureMode, whole: Whole, named: Mapping[str, Any], is_backward: bool = False) -> Any:
-        # Its row names operands and attributes by the arguments of all calls so far.
+        # The row of the operator names the arguments of all calls so far.
         name = whole.native + "_backward" * is_backward
         operator = _operators.get((whole.native, is_backward))
         if operator is None:
@@ -196,8 +190,8 @@ class WholeCalls:
             mode: the capture.
             whole: how it is recorded.
             named: the arguments of the forward pass.
-            gradients: those of its outputs.
-            wanted: the gradients that it computes.
+            gradients: the gradients of the outputs.
+            wanted: the gradients that the call computes.
         """
         if whole.costs.backward is None:
             mode.assume(BACKWARD_ASSUMED.format(whole.native.rpartition("::")[2]))
@@ -210,11 +204,11 @@ class WholeCalls:
         plan = mode.cache.plans.of(operator)
         mode.observe(CachedCall(plan), _tensors(given), (), given, tuple(x for x in wanted if x is not None))
 
-    def _follow_backward(
+    def _hook_backward(
         self, mode: CaptureMode, whole: Whole, module: Module | None, named: Mapping[str, Any], result: Any
     ) -> None:
-        # In a real run, a module's inner backward operators are found by its path, those of a node by its hooks; those
-        # of a function are recorded one by one.
+        # In a real run, the inner backward operators of a module are skipped by its path, and those of a node between
+        # two hooks. The backward operators of a plain function are recorded one by one.
         outputs = [x for x in _new_tensors(result, _tensors(named)) if x.grad_fn is not None]
         if not outputs:
             return
@@ -228,12 +222,12 @@ class WholeCalls:
             mode.recording.add_whole(mode.recording.modules.path)
             waiting = [record]
 
-            def follow(gradient: Tensor) -> None:
+            def record_once(gradient: Tensor) -> None:
                 if waiting and THREAD.mode is mode:
                     waiting.pop()([gradient])
 
             for output in outputs:
-                output.register_hook(follow)
+                output.register_hook(record_once)
         elif whole.is_node:
             node: Any = outputs[0].grad_fn
 
@@ -251,7 +245,7 @@ class WholeCalls:
 
 
 class _Whole(torch.autograd.Function):
-    # The outputs of a call in an estimate, and the gradients of its operands, without the inside.
+    # Makes the outputs of a call in an estimate, and the gradients of its operands, without running the inside.
     @staticmethod
     def forward(
         ctx: Any, calls: WholeCalls, mode: CaptureMode, whole: Whole, named: Any, outputs: Any, *tensors: Tensor
@@ -297,7 +291,7 @@ def _pass_on(*args: Any, _costcore: Any, **kwargs: Any) -> Any:
 
 
 def _patch_code(stack: ExitStack, calls: WholeCalls, whole: Whole, target: FunctionType) -> None:
-    # The function itself gets another code, so that it does not matter by which name it is called.
+    # The code of the function is replaced, so that calls by any imported name are recorded.
     code, defaults = target.__code__, target.__kwdefaults__
     original = FunctionType(code, target.__globals__, target.__name__, target.__defaults__)
     original.__kwdefaults__ = defaults
@@ -337,14 +331,14 @@ def _row(name: str, kernel: Kernel | None, known: Mapping[str, Any], is_backward
 
 def _shaped(mode: CaptureMode, whole: Whole, module: Module | None, args: Any, kwargs: Any) -> Any:
     rule: Any = whole.costs.shapes
-    if whole.kernel is not None:  # the number of segments of a graph is in its index
+    if whole.kernel is not None:  # shapes may depend on known integers, such as the indices of graph segments
         args = [_known(mode, value) for value in args]
         kwargs = {name: _known(mode, value) for name, value in kwargs.items()}
     return rule(*(() if module is None else (module,)), *args, **kwargs)
 
 
 def _made(mode: CaptureMode, whole: Whole, module: Module | None, args: Any, kwargs: Any) -> Made | None:
-    # For a call with objects: their tensors, which a real run needs too, and the result.
+    # For a call whose arguments or results are objects: the tensors in them, also in a real run.
     if whole.kernel is None or whole.kernel.objects is None:
         return None
     with mode.paused:
@@ -357,6 +351,18 @@ def _made(mode: CaptureMode, whole: Whole, module: Module | None, args: Any, kwa
 def _known(mode: CaptureMode, value: Any) -> Any:
     known = mode.values.of(value) if isinstance(value, Tensor) and not value.is_floating_point() else None
     return value if known is None else known
+
+
+def _arguments_by_name(module: Module | None, signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str, Any]:
+    # The arguments of a call by name, with the settings and tensors of the module that is called.
+    given = signature.bind(*args, **kwargs)
+    given.apply_defaults()
+    named = _flat(given.arguments, signature)
+    if module is not None:
+        given_here = {name: value for name, value in named.items() if value is not None}
+        named |= {name: value for name, value in vars(module).items() if _is_setting(name, value)} | given_here
+        named |= dict((*module.named_parameters(), *module.named_buffers()))
+    return named
 
 
 def _flat(arguments: Mapping[str, Any], signature: inspect.Signature) -> dict[str, Any]:
@@ -398,7 +404,7 @@ def _written(made: Made | None, result: Any, operands: Sequence[Tensor]) -> Sequ
 
 
 def _new_tensors(result: Any, operands: Sequence[Tensor]) -> list[Tensor]:
-    # An object that comes out also holds tensors of the one that went in.
+    # An operand counts as new if the call returns it, but not if only an object in the result holds it.
     given = {id(x) for x in operands} - {id(x) for x in nested_tensors(result)}
     found: dict[int, Tensor] = {}
 

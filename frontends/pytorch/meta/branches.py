@@ -1,4 +1,4 @@
-"""Tensors without values: branches and checks that depend on them, and assumed results."""
+"""Assumptions about tensors without values: the side of a branch, the outcome of a check, the result of an operator."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ CONDITION_IS_FALSE = (
 
 OTHER_SIDE_FAILS = "data-dependent branch: condition assumed False, because the model fails if it is True"
 
-LARGEST_FAILS = "a random number was taken as {:g}, because the model fails if it is {:g}"
+LARGEST_FAILS = "a random number was assumed to be {:g}, because the model fails if it is {:g}"
 
-NUMBERS_ARE_SMALL = "a random number was taken as {:g}, which makes the pass more expensive"
+NUMBERS_ARE_SMALL = "a random number was assumed to be {:g}, which makes the pass more expensive"
 
 MAX_READS = 1000
-"""The maximum reads of the condition of a branch while its other side is tried; more suggest an endless loop."""
+"""The maximum reads of a condition in a run on the other side of a branch; more suggest an endless loop."""
 
 MAX_ROUNDS = 64
-"""The maximum reads of the condition of a ``while`` in the same run: data without values never change it."""
+"""The maximum reads of the condition of a ``while`` in such a run: data without values never change it."""
 
 MANY_TIMES = 8
-"""How many times as often as in the run before a condition is read, inside a ``while``, if that does not end."""
+"""Inside a ``while``, a condition read this many times as often as in the previous run suggests an endless loop."""
 
 _BETWEEN = ("torch._tensor", "torch.overrides", "torch.utils._device")
 """Modules of frames between the user's code and the operator."""
@@ -56,12 +56,12 @@ class Branches:
     """The branches of one run.
 
     Args:
-        sides: the side that the run takes, by branch; True for all others.
+        sides: the condition assumed for a branch; True for all others.
         passing: the branches whose side is fixed, because the model fails on the other side.
-        before: how often the run before read the condition of each branch.
+        before: how often the previous run read the condition of each branch.
 
     Attributes:
-        met: how often the condition of each branch, or a number, was read, in the order in which they were met.
+        met: how often the condition of each branch, or a number, was read, in the order of the first reads.
         last: the branch that was read last.
     """
 
@@ -121,7 +121,7 @@ class Branches:
 
     def _is_endless(self, branch: Branch, found: tuple[FrameType, int] | None) -> bool:
         n_reads, n_before = self.met[branch], self.before.get(branch, 0)
-        if n_reads > MAX_READS or (found is not None and _is_of_while(*found)):
+        if n_reads > MAX_READS or (found is not None and _is_condition_of_while(*found)):
             return True
         # The ``while`` may be in a calling function: a solver rejects every step.
         return 0 < MANY_TIMES * n_before < n_reads and any(_is_in_while(*each) for each in user_frames())
@@ -129,25 +129,25 @@ class Branches:
 
 # Checks: conditions that only guard an error or a warning, ``if (x < 0).any(): raise``
 #
-# A run that ends has passed them: a condition without data gets the value that raises nothing. A warning costs nothing
-# on either side.
+# A run that completes has passed its checks, so a condition without data gets the value that does not raise. A warning
+# costs nothing on either side.
 
 
-CHECK_PASSES = "a check of values without data was taken to pass"
+CHECK_PASSES = "a check of values without data was assumed to pass"
 
 _WARNINGS = re.compile(
     r"print|warnings\.warn|(self\.)?_?(log|logger|logging)\.(warn|warning|warning_once|info|debug|error)", re.IGNORECASE
 )
 
 _TEXT = frozenset(("getattr", "len", "str", "repr", "type"))
-"""Functions with which a warning may put its text together."""
+"""Functions that may build the text of a warning."""
 
 _OF_WARNINGS = (
     *(ast.If, ast.Expr, ast.Assign, ast.AugAssign, ast.Pass, ast.Call, ast.keyword, ast.Name, ast.Attribute),
     *(ast.Constant, ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.Add, ast.Compare, ast.cmpop, ast.BoolOp),
     *(ast.boolop, ast.expr_context),
 )
-"""The syntax of a branch that puts a text together and writes it; nothing of it runs an operator."""
+"""The syntax of a branch that builds a text and writes it; none of it runs an operator."""
 
 
 def passing_value() -> tuple[bool, str] | None:
@@ -177,7 +177,7 @@ def _is_in_while(frame: FrameType, line: int) -> bool:
     return any(node.lineno <= line <= (node.end_lineno or 0) for node in loops)
 
 
-def _is_of_while(frame: FrameType, line: int) -> bool:
+def _is_condition_of_while(frame: FrameType, line: int) -> bool:
     tree, line = _source(frame.f_code, line)
     loops = (node for node in ast.walk(tree) if isinstance(node, ast.While))
     return any(node.test.lineno <= line <= (node.test.end_lineno or 0) for node in loops)
@@ -208,7 +208,7 @@ def _passing_value(code: CodeType, line: int) -> tuple[bool, str] | None:
         else:
             continue
         if node.test.lineno <= line <= (node.test.end_lineno or 0):
-            found = _of_operands(node.test, value)
+            found = _value_of_operands(node.test, value)
             return None if found is None else (found, assumption)
     return None
 
@@ -224,7 +224,7 @@ def _fails(statement: ast.stmt) -> bool:
 
 
 def _only_warns(branch: ast.If, function: ast.AST) -> bool:
-    """Return whether a branch puts a text together and writes it, and changes nothing that is read later."""
+    """Return whether a branch only builds a text and writes it, and assigns no variable that other code reads."""
     body = {node for statement in branch.body for node in ast.walk(statement)}
     called = [ast.unparse(node.func) for node in body if isinstance(node, ast.Call)]
     stored = [node for node in body if isinstance(getattr(node, "ctx", None), ast.Store)]
@@ -245,7 +245,7 @@ def _is_text(joined: ast.BinOp) -> bool:
     return isinstance(joined.op, ast.Add) and isinstance(joined.left, texts) and isinstance(joined.right, texts)
 
 
-def _of_operands(test: ast.expr, value: bool) -> bool | None:
+def _value_of_operands(test: ast.expr, value: bool) -> bool | None:
     # Operands of ``and`` and ``or`` are read one by one: all get the value of the condition, unless there is a ``not``.
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, value = test.operand, not value
@@ -266,19 +266,19 @@ CONDITION_IS_TRUE = "data-dependent branch: condition assumed True, because meta
 
 NUMBERS_ARE_ONE = "a number read from a tensor without data was assumed to be 1"
 
-NUMBERS_ARE_LARGE = "a random number was taken as {:g}, the end of its range"
+NUMBERS_ARE_LARGE = "a random number was assumed to be {:g}, the end of its range"
 
-NUMBERS_HAVE_BINS = "all numbers without data were taken as smaller than the minlength of bincount"
+NUMBERS_HAVE_BINS = "all numbers without data were assumed to be smaller than the minlength of bincount"
 
-MASK_SELECTS_ALL = "a mask without data was taken to select every element"
+MASK_SELECTS_ALL = "a mask without data was assumed to select every element"
 
-ALL_NONZERO = "all elements of a tensor without data were taken as nonzero"
+ALL_NONZERO = "all elements of a tensor without data were assumed to be nonzero"
 
 PADDING_IS_COUNTED = (
     "padded positions are counted: without gradients, nn.TransformerEncoder skips them if enable_nested_tensor is True"
 )
 
-ALL_BOXES = "non-maximum suppression without data was taken to keep every box"
+ALL_BOXES = "non-maximum suppression without data was assumed to keep every box"
 
 LONGEST_SEQUENCES = "every sequence of unknown length was taken at its full length"
 
@@ -315,7 +315,7 @@ def _masked_select(x: Tensor, mask: Tensor, **_: Any) -> tuple[Any, str]:
     return x.new_empty((size,)), MASK_SELECTS_ALL
 
 
-ALL_DIFFERENT = "all elements of a tensor without data were taken as different"
+ALL_DIFFERENT = "all elements of a tensor without data were assumed to be different"
 
 
 def _unique(
@@ -347,8 +347,8 @@ def _pack_padded_sequence(x: Tensor, lengths: Tensor, batch_first: bool = False)
 
 def _bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0, **_: Any) -> tuple[Any, str]:
     dtype = torch.int64 if weights is None else weights.dtype if weights.is_floating_point() else torch.float64
-    what = NUMBERS_HAVE_BINS if minlength > 1 else NUMBERS_ARE_ONE
-    return x.new_empty((max(minlength, 2),), dtype=dtype), what
+    assumption = NUMBERS_HAVE_BINS if minlength > 1 else NUMBERS_ARE_ONE
+    return x.new_empty((max(minlength, 2),), dtype=dtype), assumption
 
 
 def _repeat_interleave(
@@ -475,4 +475,4 @@ ASSUMED_RESULTS: Mapping[str, AssumedResult] = {
     "aten::linalg_lstsq": _lstsq,
     "torchvision::nms": _nms,
 }
-"""Functions that return the result of an operator on meta tensors, by its full name."""
+"""The functions, by operator."""

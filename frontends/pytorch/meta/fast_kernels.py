@@ -1,8 +1,8 @@
-"""Fast replacements for meta kernels that PyTorch writes in Python.
+"""Fast replacements for meta kernels that PyTorch implements in Python.
 
-PyTorch's kernels take a millisecond each, and the first call in a process may import sympy. Every
-replacement returns the same shapes, dtypes and strides. It returns None for operands that it does not support: PyTorch
-then runs the call, and raises the error if it is invalid.
+PyTorch's kernels take a millisecond each, and the first call in a process may import sympy. Each replacement returns
+*empty* results: meta tensors with the same shapes, dtypes and strides. It returns None for operands that it does not
+support: PyTorch then runs the call, and raises the error if it is invalid.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _INTERPOLATIONS = ("nearest2d", "bilinear2d", "bicubic2d")
 
 
 def upsample(x: Tensor, output_size: Sequence[int], *_: Any, **__: Any) -> Tensor | None:
-    """Return the empty image of another size."""
+    """Return the empty image, resized."""
     is_plain = x.dim() == 4 and x.dtype in FLOATS and is_contiguous(x) and len(output_size) == 2
     return empty((*x.shape[:2], *output_size), x.dtype) if is_plain and min(output_size) > 0 else None
 
@@ -53,8 +53,8 @@ def upsample_backward(
 
 
 INTERPOLATION: Mapping[str, Callable[..., Any]] = {
-    **{f"aten::upsample_{way}": upsample for way in _INTERPOLATIONS},
-    **{f"aten::upsample_{way}_backward": upsample_backward for way in _INTERPOLATIONS},
+    **{f"aten::upsample_{name}": upsample for name in _INTERPOLATIONS},
+    **{f"aten::upsample_{name}_backward": upsample_backward for name in _INTERPOLATIONS},
 }
 """Replacements by operator and overload."""
 
@@ -81,7 +81,7 @@ def whole_reduction(x: Tensor, *, dtype: torch.dtype | None = None) -> Tensor | 
 
 
 def mask_reduction(x: Tensor, dim: int, keepdim: bool = False) -> Tensor | None:
-    """Return the empty mask of whether any or all elements along an axis are nonzero."""
+    """Return the empty mask of ``any`` or ``all`` along an axis."""
     if x.dtype is not torch.bool or not is_contiguous(x) or not -x.dim() <= dim < x.dim():
         return None
     sizes = [1 if i == dim % x.dim() else size for i, size in enumerate(x.shape) if keepdim or i != dim % x.dim()]
@@ -101,7 +101,7 @@ def spread(
 
 
 def softmax(x: Tensor, dim: int, half_to_float: bool | torch.dtype | None = None) -> Tensor | None:
-    """Return an empty tensor like ``x``; the last argument must ask for no other dtype."""
+    """Return an empty tensor like ``x``, if the last argument asks for no other dtype."""
     is_plain = x.dtype in (torch.float32, torch.float64) and is_contiguous(x) and not half_to_float
     return empty_like(x) if is_plain and -x.dim() <= dim < x.dim() else None
 
@@ -116,7 +116,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
     if any(x.dim() != first.dim() or not _has_channels_first(x) for x in tensors):
         return None
     dim %= first.dim()
-    if any(0 in x.shape or [*x.shape[:dim], *x.shape[dim + 1 :]] != _others(first, dim) for x in tensors):
+    others = [*first.shape[:dim], *first.shape[dim + 1 :]]
+    if any(0 in x.shape or [*x.shape[:dim], *x.shape[dim + 1 :]] != others for x in tensors):
         return None
     return empty((*first.shape[:dim], sum(x.shape[dim] for x in tensors), *first.shape[dim + 1 :]), first.dtype)
 
@@ -315,10 +316,6 @@ def roll(x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor |
     return empty_like(x) if is_plain and all(-x.dim() <= dim < x.dim() for dim in dims) else None
 
 
-def _others(x: Tensor, dim: int) -> list[int]:
-    return [*x.shape[:dim], *x.shape[dim + 1 :]]
-
-
 def window_counts(x: Tensor, *settings: Any) -> list[int] | None:
     """Return the number of windows along both axes of a contiguous batch of images; None if PyTorch may raise."""
     kernel, stride, padding, dilation, ceil_mode = settings
@@ -429,7 +426,7 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Tensor | None:
-    """Return the empty output of a convolution of operands with elements.
+    """Return the empty output of a convolution; None if an operand has no elements.
 
     On a CPU, the output has the channels last if the input or the weight does. Since PyTorch 2.13, PyTorch's meta
     kernel ignores this.
@@ -443,7 +440,7 @@ def convolution(
     if (w.shape[0] if transposed else w.shape[1] * groups) != x.shape[1] or w.shape[0] % groups:
         return None
     made = w.shape[1] * groups if transposed else w.shape[0]
-    length = _spread_length if transposed else _length
+    length = _transposed_length if transposed else _length
     sizes = [length(*axis) for axis in zip(x.shape[2:], w.shape[2:], *steps, strict=True)]
     if min(sizes) < 1 or (bias is not None and tuple(bias.shape) != (made,)):
         return None
@@ -549,7 +546,7 @@ def _length(size: int, kernel: int, stride: int, padding: int, dilation: int, _:
     return (size + 2 * padding - reach) // stride + 1
 
 
-def _spread_length(size: int, kernel: int, stride: int, padding: int, dilation: int, added: int) -> int:
+def _transposed_length(size: int, kernel: int, stride: int, padding: int, dilation: int, added: int) -> int:
     # PyTorch may raise for an axis of length 0.
     if stride < 1 or padding < 0 or dilation < 1 or not 0 <= added < max(stride, dilation):
         return 0
@@ -570,8 +567,8 @@ HALVES = frozenset((torch.bfloat16, torch.float16))
 def unary_backward(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor | None:
     """Return the empty gradient of an element-wise function.
 
-    If the layouts of ``x`` and the gradient differ, some kernels that PyTorch writes in Python use the layout of ``x``;
-    all others, on a CPU and a GPU, use that of the gradient.
+    If the layouts of ``x`` and the gradient differ, some kernels that PyTorch implements in Python use the layout of
+    ``x``; all others, on a CPU and a GPU, use that of the gradient.
     """
     if gradient.dtype not in FLOATS or gradient.dtype != x.dtype or gradient.shape != x.shape:
         return None
@@ -605,7 +602,7 @@ def batch_norm_backward(
 ) -> tuple[Tensor | None, ...] | None:
     """Return the empty gradients of input, weight and bias in training mode, as requested by ``output_mask``."""
     is_plain = x.dim() > 1 and gradient.shape == x.shape and gradient.dtype == x.dtype and x.dtype in FLOATS
-    if not is_plain or not training or not output_mask[0] or not _are_normalized_in_order(gradient, x):
+    if not is_plain or not training or not output_mask[0] or not _have_contiguous_batch_norm(gradient, x):
         return None
     features, saved = (x.shape[1],), (saved_mean, saved_scale)
     dtype = x.dtype if weight is None else weight.dtype
@@ -617,13 +614,13 @@ def batch_norm_backward(
     return empty(x.shape, x.dtype), *(empty(features, dtype) if wanted else None for wanted in output_mask[1:])
 
 
-def _are_normalized_in_order(*tensors: Tensor) -> bool:
-    # Whether the kernels of batch normalization return contiguous tensors. PyTorch's meta kernel returns the layout of
-    # the operand; the kernels of a CPU and of cuDNN return contiguous tensors, except for channels-last images.
-    return all(is_contiguous(x) or (x.dtype in _PLAIN_FLOATS and _has_rows_inside(x)) for x in tensors)
+def _have_contiguous_batch_norm(*tensors: Tensor) -> bool:
+    # PyTorch's meta kernel returns the layout of the operand; the kernels of a CPU and of cuDNN return contiguous
+    # tensors, except for channels-last images.
+    return all(is_contiguous(x) or (x.dtype in _PLAIN_FLOATS and _has_channels_outside(x)) for x in tensors)
 
 
-def _has_rows_inside(x: Tensor) -> bool:
+def _has_channels_outside(x: Tensor) -> bool:
     if x.dim() < 4:
         return 0 not in x.shape
     return has_one_order(x) and x.stride()[1] > min(x.stride()[2:])
@@ -795,8 +792,8 @@ GRADIENTS: Mapping[str, Callable[..., Any]] = {
 FAST_DTYPES = (torch.float32, torch.float64)
 
 
-def _dtype_of(vectors: Sequence[Tensor | None], x: Tensor) -> torch.dtype | None:
-    # None: PyTorch decides
+def _dtype_of_statistics(vectors: Sequence[Tensor | None], x: Tensor) -> torch.dtype | None:
+    # Returns None if PyTorch has to run the call.
     if x.dtype in FAST_DTYPES:
         return x.dtype
     has_single = x.dtype in HALVES and any(v is not None and v.dtype is torch.float32 for v in vectors)
@@ -813,15 +810,15 @@ def _batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, ...] | None:
-    # On a CPU, batch statistics have elements in training only. With all operands in lower precision, PyTorch's own
-    # meta kernel is right: float32 statistics, always with elements.
+    # On a CPU, batch statistics have elements only in training. If all operands have a lower precision, PyTorch's meta
+    # kernel is right: float32 statistics, always with elements.
     vectors = weight, bias, mean, var
-    dtype = _dtype_of(vectors, x)
+    dtype = _dtype_of_statistics(vectors, x)
     is_lower = dtype is None and x.dtype in HALVES
     of_vectors = x.dtype if is_lower else dtype
     if x.dim() < 2 or of_vectors is None or not are_vectors(vectors, (x.shape[1],), of_vectors):
         return None
-    in_order = _are_normalized_in_order(x)
+    in_order = _have_contiguous_batch_norm(x)
     if not in_order and not has_plain_layout(x):
         return None
     if (mean is None or var is None) and not (training and mean is None and var is None):
@@ -853,7 +850,7 @@ def _group_norm(
     groups: int,
     eps: float,
 ) -> tuple[Tensor, ...] | None:
-    dtype = _dtype_of((weight, bias), x)
+    dtype = _dtype_of_statistics((weight, bias), x)
     if dtype is None or not is_contiguous(x) or x.dim() < 2 or groups < 1 or channels % groups:
         return None
     if tuple(x.shape[:2]) != (batch, channels) or x.numel() != batch * channels * positions:

@@ -58,10 +58,10 @@ def meta_copy(
 
     Args:
         model: the model.
-        values: receives the values of its buffers of integers or bools.
-        share: receives the outer lists, dicts and sets that functions of the model and of the copy share, and the
-            attributes of such objects, each with whether several functions may refer to it.
-        memo: the copies that exist, by id of the original, as of ``copy.deepcopy``; receives those that are made.
+        values: receives the values of integer and bool buffers.
+        share: receives the containers outside the model that functions of the model and of the copy share: lists,
+            dicts, sets and attributes of objects, each with whether several functions may refer to it.
+        memo: the existing copies, by id of the original, as in ``copy.deepcopy``; receives the new copies.
 
     Hooks, flags, buffers and all other attributes of a module are copied, and functions that refer to the model are
     bound to the copy. What cannot be copied (a lock, an open file) is shared. Wrappers of data-parallel training are
@@ -96,7 +96,7 @@ def meta_copy(
             share(shared)
     has_lazy = False
     for module in modules_of(copied):
-        if isinstance(module, ScriptModule):  # deepcopy copies its tensors where Python does not see it
+        if isinstance(module, ScriptModule):  # deepcopy copies its tensors in C++
             _drop_data(module)
         elif isinstance(module, LazyModuleMixin) or _has_lazy(module):
             has_lazy = True
@@ -106,7 +106,7 @@ def meta_copy(
 
 
 def _note_parameters(modules: Sequence[Module], memo: dict[int, Any]) -> None:
-    # A ``__deepcopy__`` that ignores the memo, as that of tensordict, makes parameters that no optimizer would know.
+    # A ``__deepcopy__`` that ignores the memo, as in tensordict, makes parameters that no optimizer would know.
     others: dict[int, Parameter] = {}
     own_copies = [x for x in modules if isinstance(x, ScriptModule) or hasattr(type(x), "__deepcopy__")]
     for module in own_copies:
@@ -192,11 +192,12 @@ def _bind_functions(modules: Sequence[Module], memo: dict[int, Any], copier: Met
 
 
 def _hooks_of(parameter: Tensor) -> Iterator[tuple[str, Iterable[Any]]]:
-    # by the method that registers them; such a hook may run the step of an optimizer
+    # Yields the method that registers hooks, and the hooks. Such a hook may run the step of an optimizer.
     if parameter._backward_hooks:
-        yield "register_hook", _others(parameter._backward_hooks).values()
+        yield "register_hook", _without_communication(parameter._backward_hooks).values()
     if parameter._post_accumulate_grad_hooks:
-        yield "register_post_accumulate_grad_hook", _others(parameter._post_accumulate_grad_hooks).values()
+        hooks = _without_communication(parameter._post_accumulate_grad_hooks)
+        yield "register_post_accumulate_grad_hook", hooks.values()
 
 
 def _drop_data(module: ScriptModule) -> None:
@@ -240,7 +241,7 @@ def _with_parameters(state: Any, parameters: Mapping[str, Parameter | None]) -> 
 
 
 def _reduced(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], Any]:
-    # ``copy.copy`` would use the same.
+    # The protocol of ``copy.copy``
     reduced = module.__reduce_ex__(4)
     if isinstance(reduced, tuple) and len(reduced) > 2 and reduced[2] is not None:
         return reduced[0], reduced[1], reduced[2]
@@ -260,23 +261,24 @@ def _made(make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 
 
 def _fill(module: Module, state: Any, memo: dict[int, Any], copier: MetaCopier) -> None:
-    if isinstance(state, dict):
-        deep: list[str] = []
-        copied: Any = {
-            name: value
-            if type(value) in _ATOMS
-            else memo.setdefault(id(value), type(value)())  # every module has a dozen, and deepcopy is slow
-            if type(value) in _CONTAINERS and not value
-            else copier.parameters(value, memo)
-            if name in OF_TENSORS and _is_plain(value)
-            else _copied(name, value, memo, deep)
-            for name, value in state.items()
-        }
-        if deep and deep != ["_modules"]:
-            copier.holders[id(module)] = deep
-    else:
-        copied = deep_copy(state, memo)
+    if not isinstance(state, dict):
         copier.holders[id(module)] = None
+        memo[id(module)].__setstate__(deep_copy(state, memo))
+        return
+    deep: list[str] = []
+    copied: dict[str, Any] = {}
+    for name, value in state.items():
+        kind = type(value)
+        if kind in _ATOMS:
+            copied[name] = value
+        elif kind in _CONTAINERS and not value:  # every module has a dozen, and deepcopy is slow
+            copied[name] = memo.setdefault(id(value), kind())
+        elif name in OF_TENSORS and _is_plain(value):
+            copied[name] = copier.parameters(value, memo)
+        else:
+            copied[name] = _copied(name, value, memo, deep)
+    if deep and deep != ["_modules"]:
+        copier.holders[id(module)] = deep
     memo[id(module)].__setstate__(copied)
 
 
@@ -317,23 +319,23 @@ _MUTABLE = (list, dict, set, OrderedDict, defaultdict, deque)
 _LIBRARIES = ("builtins", "torch", "numpy", "threading", "logging", "_thread")
 
 OBJECTS_OF_TORCH = ("torch.distributions.", "torch.distributed.pipelining.")
-"""Beginnings of the modules of PyTorch whose objects may hold parts of a model."""
+"""Prefixes of the modules of PyTorch whose objects may hold parts of a model."""
 
 _TRAINING = (Optimizer, LRScheduler, GradScaler)
-"""What training loops of PyTorch keep beside a model: a run of the copy must not change it."""
+"""Objects of training loops, which a run of the copy must not change."""
 
-MOST_ITEMS = 1000
+MAX_ITEMS = 1000
 """The maximum number of items of a list or dict that is searched for models."""
 
 _CLASS = "__class__"
-"""The cell in which a method that calls ``super()`` has its class."""
+"""The cell that holds the class, in a method that calls ``super()``."""
 
 _closures: WeakKeyDictionary[type, tuple[tuple[str, FunctionType], ...]] = WeakKeyDictionary()
 """The methods of a class that are closures, by class."""
 
 
 class Rebinder:
-    """Binds functions to copies.
+    """Binds functions that refer to parts of a model to the copies of the parts.
 
     Args:
         copies: the copies that were made, by id of the original; the memo of ``copy.deepcopy``.
@@ -365,7 +367,7 @@ class Rebinder:
                 vars(copied)[name] = MethodType(bound, copied)
 
     def fix(self, value: Any) -> Any:
-        """Bind the functions inside a value of the copy to copies; containers and objects change in place."""
+        """Bind the functions inside a value of the copied model; containers and objects change in place."""
         kind: Any = type(value)
         if kind is FunctionType or kind is _Cache or isinstance(value, ReferenceType):
             return self._translated(value)
@@ -415,14 +417,14 @@ class Rebinder:
         changed = {
             name: made for name, function in methods.items() if (made := self._rebound(function)) is not function
         }
-        if changed:  # Python looks up operators such as a call in the class
+        if changed:  # Python looks up special methods such as ``__call__`` in the class
             with_copies = type(kind.__name__, (kind,), {**changed, "__module__": kind.__module__})
             object.__setattr__(value, "__class__", with_copies)  # also of a frozen dataclass
 
     def _translated(self, value: Any) -> Any:
         if id(value) in self._copies:
             return self._copies[id(value)]
-        if not self._changes(value, {}, MAX_DEPTH):
+        if not self._must_change(value, {}, MAX_DEPTH):
             return value
         kind = type(value)
         if kind is FunctionType:
@@ -449,11 +451,11 @@ class Rebinder:
             vars(made).update(deep_copy(vars(value), self._copies))
         else:
             made = deep_copy(value, self._copies)
-        if made is value and _is_object(value):  # its ``__deepcopy__`` returns it, as that of accelerate
+        if made is value and _is_object(value):  # its ``__deepcopy__`` returns itself, as in accelerate
             parts = (each for each in attributes_of(value).values() if is_singleton(each))
             self.objects.update((id(each), each) for each in (value, *parts))
         self._made.update(map(id, self._copies.values()))
-        if isinstance(value, Optimizer):  # which copies its parameters and state alone
+        if isinstance(value, Optimizer):  # it copies only its defaults, state and parameter groups
             added = {name: self._translated(part) for name, part in vars(value).items() if name not in vars(made)}
             vars(made).update(added)
         return self.fix(made)
@@ -476,7 +478,7 @@ class Rebinder:
     def _rebound(self, function: FunctionType) -> FunctionType:
         if id(function) in self._functions:
             return self._functions[id(function)]
-        if not self._changes(function, {}, MAX_DEPTH):
+        if not self._must_change(function, {}, MAX_DEPTH):
             return function
         cells = tuple([self._cells.setdefault(id(cell), CellType()) for cell in function.__closure__ or ()])
         names = self._globals_of(function)
@@ -511,9 +513,10 @@ class Rebinder:
     def _is_referring(self, value: Any) -> bool:
         if isinstance(value, Module):
             return id(value) in self._copies
-        return self._changes(value, {}, MAX_DEPTH)
+        return self._must_change(value, {}, MAX_DEPTH)
 
-    def _changes(self, value: Any, seen: dict[int, Any], depth: int) -> bool:
+    def _must_change(self, value: Any, seen: dict[int, Any], depth: int) -> bool:
+        # Whether the copy needs a value of its own; also collects the values that both models share.
         if id(value) in self._copies:
             return self._copies[id(value)] is not value
         if id(value) in seen or not depth or isinstance(value, type) or len(seen) > MAX_PARTS:
@@ -529,7 +532,7 @@ class Rebinder:
             for content in _cell_contents(value):
                 if isinstance(content, _MUTABLE):
                     self.readers.setdefault(id(content), set()).add(id(value))
-        changes = [self._changes(part, seen, depth - 1) for part in self._parts(value)]
+        changes = [self._must_change(part, seen, depth - 1) for part in self._parts(value)]
         if isinstance(value, _MUTABLE) and not any(changes):
             self.shared[id(value)] = value
         elif not any(changes) and _is_object(value):
@@ -565,7 +568,7 @@ class Rebinder:
 
 
 def closures_of(kind: type) -> tuple[tuple[str, FunctionType], ...]:
-    """Return names and functions of the methods of a class that are closures, of its bases too."""
+    """Return the names and functions of the methods of a class and its bases that are closures."""
     found = _closures.get(kind)
     if found is None:
         methods: dict[str, FunctionType] = {}
@@ -600,8 +603,8 @@ def _cell_contents(function: FunctionType) -> Iterator[Any]:
 
 
 def _writes_to_cells(value: Any) -> bool:
-    # Does the function assign variables of the enclosing function, such as a counter? Runs of the copy must not change
-    # the variables of the original.
+    # If a function assigns variables of the enclosing function, such as a counter, runs of the copy must not change the
+    # variables of the original.
     if type(value) is not FunctionType or not value.__closure__:
         return False
     return _stores_of(value.__code__)
@@ -618,7 +621,7 @@ def _globals_read(function: FunctionType) -> Iterator[str]:
     names: Mapping[str, Any] = function.__globals__
     if str(names.get("__name__")).partition(".")[0] == "torch":
         return
-    # Objects of other packages hold no model of the user.
+    # Globals of installed packages hold no model of the user.
     is_of_user = "site-packages" not in str(names.get("__file__"))
     for name in global_names(function.__code__):
         value = names.get(name)
@@ -631,7 +634,7 @@ def _is_object(value: object) -> bool:
     # an object of the user
     kind = type(value)
     return (
-        isinstance(getattr(value, "__dict__", None), dict)  # that of a library in C may be anything
+        isinstance(getattr(value, "__dict__", None), dict)  # of any type in a C extension
         and not isinstance(value, (*_CALLED, ModuleType, type))
         and (kind.__module__.partition(".")[0] not in _LIBRARIES or kind.__module__.startswith(OBJECTS_OF_TORCH))
     )
@@ -641,7 +644,7 @@ _CALLED = (FunctionType, MethodType, partial)
 
 
 def _saves_models(value: object) -> bool:
-    # The net of skorch writes its modules to a file in memory, and reads others from it: its copy has another model.
+    # A skorch net pickles its modules into a file in memory, so that a deep copy would have another model.
     kind: Any = type(value)
     if isinstance(value, Module) or kind.__new__ is not object.__new__:
         return False
@@ -652,7 +655,7 @@ def _saves_models(value: object) -> bool:
 def _may_hold_models(value: object) -> bool:
     if isinstance(value, (type, ModuleType, NoneType)):
         return False
-    return not isinstance(value, _MUTABLE) or len(value) <= MOST_ITEMS
+    return not isinstance(value, _MUTABLE) or len(value) <= MAX_ITEMS
 
 
 # Replacements of data-parallel wrappers, which need devices and process groups and cannot be copied
@@ -672,7 +675,7 @@ _OWN_ATTRIBUTES = frozenset(vars(Module()))
 
 
 class DataParallel(Module):
-    """The replacement of the wrapper of this name, which calls the wrapped module."""
+    """Replaces the wrapper of this name, and calls the wrapped module."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the wrapped module."""
@@ -680,11 +683,11 @@ class DataParallel(Module):
 
 
 class DistributedDataParallel(DataParallel):
-    """The replacement of the wrapper of this name, which calls the wrapped module."""
+    """Replaces the wrapper of this name, and calls the wrapped module."""
 
 
 class FullyShardedDataParallel(Module):
-    """The replacement of the wrapper of this name, which also passes on attributes."""
+    """Replaces the wrapper of this name; calls the wrapped module, and forwards attributes to it."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the wrapped module."""
@@ -707,7 +710,7 @@ def replacement_of(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...],
     original = _original_class(module)
     if original is not None:
         state = {name: value for name, value in vars(module).items() if not name.startswith(_API_STATE)}
-        hooks = {name: _others(value) for name, value in state.items() if name.endswith("_hooks")}
+        hooks = {name: _without_communication(value) for name, value in state.items() if name.endswith("_hooks")}
         return copyreg.__newobj__, (original,), {**state, **hooks}  # type: ignore[attr-defined]
     replacement = _replacement(module)
     if replacement is None:
@@ -730,14 +733,14 @@ def _is_fully_sharded(module: Module) -> bool:
 
 
 def _original_class(module: Module) -> type[Module] | None:
-    # ``fully_shard`` and ``replicate`` insert a class of their own before it.
+    # ``fully_shard`` and ``replicate`` give a module a class with two bases: their own, and the original class.
     bases = type(module).__bases__
     is_changed = len(bases) == 2 and bases[0].__module__.startswith(_DISTRIBUTED)
     return bases[1] if is_changed else None
 
 
-def _others(hooks: Any) -> Any:
-    # Hooks of ``fully_shard`` and ``replicate`` communicate.
+def _without_communication(hooks: Any) -> Any:
+    # The hooks of ``fully_shard`` and ``replicate`` communicate.
     def is_own(hook: Any) -> bool:
         owner = getattr(hook, "__self__", None)
         return str((type(owner) if owner is not None else hook).__module__).startswith(_DISTRIBUTED)
@@ -746,7 +749,7 @@ def _others(hooks: Any) -> Any:
 
 
 def wrapper_names(model: Module) -> list[str]:
-    """Return the wrappers in a model that communicate, each once, by their names."""
+    """Return the names of the wrappers in a model that communicate, each once."""
     found: dict[str, None] = {}
     for module in modules_of(model):
         replacement = _replacement(module)
@@ -758,11 +761,11 @@ def wrapper_names(model: Module) -> list[str]:
 
 
 def whole_parameters(model: Module, memo: dict[int, Any] | None = None) -> dict[int, dict[str, Parameter | None]]:
-    """Return the parameters that wrappers have sharded, whole and on the meta device, by module and name.
+    """Return a whole meta parameter for each parameter that a wrapper has sharded, by module and name.
 
     Args:
         model: the model.
-        memo: receives them as the copies of their shards, to which an optimizer refers.
+        memo: receives the whole parameters as the copies of the shards, to which an optimizer refers.
 
     Raises:
         CostError: for mixed precision, or sharding on top of tensor parallelism; the message says what to pass instead.
@@ -786,7 +789,7 @@ def whole_parameters(model: Module, memo: dict[int, Any] | None = None) -> dict[
 
 
 def _sharded(module: Module) -> Iterator[tuple[Module, str, Parameter | None, Any]]:
-    # the module, the name of a parameter, the whole parameter and the shard that the process holds
+    # Yields a module, the name of a parameter, the whole parameter, and the shard of this process.
     if _is_fully_sharded(module):
         _check_precision("FullyShardedDataParallel", getattr(module, "mixed_precision", None))
         yield from _in_flat_parameter(module)
@@ -797,7 +800,7 @@ def _sharded(module: Module) -> Iterator[tuple[Module, str, Parameter | None, An
 
 
 def _in_flat_parameter(module: Module) -> Iterator[tuple[Module, str, Parameter | None, Any]]:
-    # ``FullyShardedDataParallel`` joins parameters to one flat parameter, in its order.
+    # ``FullyShardedDataParallel`` concatenates parameters into one flat parameter.
     flat: Any = getattr(module._handle, "flat_param", None)
     if flat is None:
         return
@@ -857,7 +860,7 @@ _CHECKS = {
     "_get_capturable_supported_devices": _OPTIMIZERS,
     "_get_foreach_kernels_supported_devices": "torch.utils._foreach_utils",  # a CPU clips lists of gradients
 }
-"""Functions of PyTorch that return the supported devices, with the beginning of the modules that call them."""
+"""Functions of PyTorch that return the supported devices, with the prefix of the modules that call them."""
 
 _LOCK = RLock()
 

@@ -1,7 +1,7 @@
 """Copies of objects with meta tensors: attributes of a model, and arguments of a call.
 
-``copy.deepcopy`` does the work: :class:`MetaCopier` answers for the tensors, which keep sharing memory as the originals
-do, and :func:`deep_copy` shares with the original what cannot be copied.
+``copy.deepcopy`` does the work. :class:`MetaCopier` makes it return meta tensors, which share memory as the originals
+do. :func:`deep_copy` shares parts that cannot be copied with the original.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from ..tensors import SPARSE_LAYOUTS, attributes_of
 from .values import FLOATS, INTEGERS, MAX_BYTES, META, PLAIN, Values, is_small_integer, sparse_on_meta
 
 MAX_SHARED = 100
-"""How many parts of one object are shared before all of it is."""
+"""The maximum number of shared parts of one object; beyond it, the whole object is shared."""
 
-_MOST_BYTES = 8192
-"""The maximum size of a constant in floating point, such as the strides or anchors of a detector."""
+_MAX_BYTES_OF_FLOATS = 8192
+"""The maximum size of a floating-point constant with known values, such as the strides or anchors of a detector."""
 
 
 class Copies(dict[int, Any]):
-    """The copies that were made, by id of the original, as ``copy.deepcopy`` keeps them.
+    """The memo of ``copy.deepcopy``: the copies that were made, by id of the original.
 
     Attributes:
-        parts: by id of the copy of a shard, the shape of the shard and the whole parameters that it is a part of.
+        parts: the shape of a shard, and the whole parameters that it is a part of, by id of the copy of the shard.
     """
 
     def __init__(self) -> None:
@@ -42,15 +42,15 @@ class Copies(dict[int, Any]):
 
 
 def deep_copy(value: Any, memo: dict[int, Any]) -> Any:
-    """Return ``copy.deepcopy(value, memo)``, in which parts that cannot be copied are shared with the original.
+    """Return ``copy.deepcopy(value, memo)``, but share parts that cannot be copied with the original.
 
-    Such are locks, open files, process groups, ``torch.Generator``, traced functions, pointers of ctypes, and objects
-    with a ``__deepcopy__`` that raises. So are attributes whose class has one state for all its objects, such as those
-    of accelerate.
+    These parts are locks, open files, process groups, ``torch.Generator``, traced functions, pointers of ctypes, and
+    objects with a ``__deepcopy__`` that raises. Attributes whose class has one state for all its objects, as in
+    accelerate, are shared too.
 
     Args:
         value: any object.
-        memo: the copies that were made, by id of the original; receives those of this object.
+        memo: the copies that were made, by id of the original; receives the new copies.
     """
     shared = {id(part): part for part in attributes_of(value).values() if is_singleton(part)}
     memo.update(shared)
@@ -62,7 +62,7 @@ def deep_copy(value: Any, memo: dict[int, Any]) -> Any:
                 if isinstance(memo, Copies) and memo.parts:
                     _make_whole([*memo.values()][size:], memo.parts)
                 return made
-            except Exception as error:  # __deepcopy__ and __reduce__ are code of anybody
+            except Exception as error:  # any __deepcopy__ or __reduce__ may raise
                 part = _failed_part(error.__traceback__, value)
                 while len(memo) > size:  # half-filled copies
                     memo.popitem()
@@ -77,8 +77,8 @@ def deep_copy(value: Any, memo: dict[int, Any]) -> Any:
 
 
 def _copy_wrapper(optimizer: Optimizer, memo: dict[int, Any]) -> None:
-    # An optimizer around another, as that of Opacus, has none of the attributes that PyTorch copies. PyTorch has also
-    # changed its class, whose ``step`` would fail from now on.
+    # An optimizer that wraps another one, as in Opacus, lacks the attributes that PyTorch copies. PyTorch has also
+    # wrapped the ``step`` of its class, which would fail from now on.
     kind: Any = type(optimizer)
     if getattr(kind.step, "hooked", False):
         kind.step = kind.step.__wrapped__
@@ -87,7 +87,7 @@ def _copy_wrapper(optimizer: Optimizer, memo: dict[int, Any]) -> None:
 
 
 def _make_whole(copies: Sequence[Any], parts: Mapping[int, tuple[torch.Size, list[Parameter]]]) -> None:
-    # Lists and optimizers refer to the shards of a process: let their copies refer to the whole parameters.
+    # Lists and optimizers refer to the shards of a process; their copies refer to the whole parameters.
     for copied in copies:
         if type(copied) is list and any(id(item) in parts for item in copied):
             copied[:] = [x for item in copied for x in (parts[id(item)][1] if id(item) in parts else (item,))]
@@ -105,7 +105,7 @@ def _make_whole(copies: Sequence[Any], parts: Mapping[int, tuple[torch.Size, lis
 
 
 def _copy_attributes(tensor: Tensor, copied: Tensor, memo: dict[int, Any]) -> None:
-    # What code of the user keeps on a parameter, such as the gradients of each sample.
+    # User code may store attributes on a parameter, such as the gradients of each sample.
     copied.__dict__.update({name: deep_copy(value, memo) for name, value in tensor.__dict__.items()})
 
 
@@ -126,11 +126,11 @@ def _failed_part(traceback: TracebackType | None, value: Any) -> Any:
 
 
 def _is_random_state(tensor: Tensor) -> bool:
-    # ``torch.Generator`` takes no other state, and leaves an error behind that Python raises anywhere.
+    # ``torch.Generator`` rejects a meta tensor as its state, and leaves an error behind that Python raises later.
     if tensor.dtype is not torch.uint8 or tensor.dim() != 1:
         return False
     frame = sys._getframe(1)
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_FRAMES):
         if frame.f_code is copy.deepcopy.__code__ and isinstance(frame.f_locals["x"], torch.Generator):
             return True
         if frame.f_back is None:
@@ -139,16 +139,16 @@ def _is_random_state(tensor: Tensor) -> bool:
     return False
 
 
-_DEEPEST = 10
-"""How many calls lie between the copy of a generator and that of its state, at most."""
+_MAX_FRAMES = 10
+"""The maximum number of frames between the copy of a generator and the copy of its state."""
 
 
 class MetaCopier(TorchFunctionMode):
     """Makes ``copy.deepcopy`` return meta tensors, which share memory as the original tensors do.
 
     Args:
-        values: receives the values of buffers and other tensors of integers or bools, and of small ones of floats.
-        memo: the copies that exist, by id of the original; receives those of parameters that are cloned.
+        values: receives the values of integer and bool tensors, and of small floating-point tensors except weights.
+        memo: the existing copies, by id of the original; receives the copies of parameters that are cloned.
 
     Attributes:
         holders: the names of the attributes of a module that may hold functions, by its id; None for all.
@@ -188,7 +188,7 @@ class MetaCopier(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
     def parameters(self, given: Mapping[str, Any], memo: dict[int, Any]) -> dict[str, Any]:
-        """Return the parameters or buffers of a module on the meta device, as ``deepcopy`` would, which is slow.
+        """Return the parameters or buffers of a module on the meta device; faster than ``deepcopy``.
 
         Args:
             given: parameters, buffers or None by name.
@@ -238,7 +238,7 @@ class MetaCopier(TorchFunctionMode):
                 self._values.give_storage(copied, storage)
         elif (
             tensor.dtype in FLOATS
-            and storage.nbytes() <= _MOST_BYTES
+            and storage.nbytes() <= _MAX_BYTES_OF_FLOATS
             and not tensor.is_meta
             and storage._cdata not in self._weights
         ):

@@ -1,6 +1,6 @@
-"""Empty meta tensors in the layouts of PyTorch's results, and element-wise operators on them.
+"""Empty meta tensors in the layouts of PyTorch's results, and fast replacements of element-wise meta kernels.
 
-These are replacements of meta kernels, see :mod:`.fast_kernels`. None means: PyTorch's own kernel runs.
+See :mod:`.fast_kernels`. If a replacement returns None, PyTorch's own kernel runs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def empty_like(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
 
 
 def is_contiguous(x: Tensor) -> bool:
-    """Return whether ``x`` is not empty and has exactly the strides of a new tensor, also along axes of length 1.
+    """Return whether ``x`` has elements, and exactly the strides of a new tensor, also along axes of length 1.
 
     PyTorch's ``is_contiguous`` ignores axes of length 1, and its kernels give these axes different strides.
     """
@@ -49,7 +49,7 @@ def has_plain_layout(x: Tensor) -> bool:
 
 
 def keeps_strides(x: Tensor) -> bool:
-    """Return whether element-wise results have the strides of ``x``: it has no gaps, with its axes in any order."""
+    """Return whether element-wise results have the strides of ``x``: it has no gaps; its axes may be in any order."""
     return has_plain_layout(x) or (has_one_order(x) and _in_order_of(x, x.dtype).stride() == x.stride())
 
 
@@ -212,7 +212,7 @@ def prelu(x: Tensor, weight: Tensor) -> Tensor | None:
 def whole_arithmetic(x: Tensor, y: Tensor | float, alpha: float = 1) -> Tensor | None:
     """Return the result of :func:`arithmetic`, also for two integer tensors, or a mask and a tensor.
 
-    It has the wider dtype.
+    The result has the wider dtype.
     """
     if isinstance(x, Tensor) and x.dtype is torch.bool and isinstance(y, Tensor) and y.dtype in (*FLOATS, *INDICES):
         return joined(x, y, y.dtype) if x.dim() and y.dim() and type(alpha) is int else None
@@ -269,7 +269,7 @@ def power(x: Tensor, exponent: float) -> Tensor | None:
 
 
 def comparison(x: Tensor, y: Tensor | float) -> Tensor | None:
-    """Return the empty result of a comparison with a tensor of the same dtype or a number; for integers, an integer."""
+    """Return the empty result of a comparison with a tensor of the same dtype, or with a number."""
     if isinstance(y, Tensor):
         return joined(x, y, torch.bool) if isinstance(x, Tensor) and y.dtype == x.dtype else None
     is_plain = type(y) in (int, float) if _is_float(x) else type(y) is int and x.dtype in INDICES

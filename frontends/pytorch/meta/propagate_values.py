@@ -1,10 +1,10 @@
 """Propagation of known values through operators (constant propagation).
 
 It runs beside the meta device, below autograd, and does not change the run. The second section has results that are
-known, or assumed, although the operands are unknown.
+known or assumed although the operands are unknown.
 
-Of a tensor whose numbers are unknown, the pattern of zeros may be known: models write the weights of experts into
-zeros, and find the tokens of an expert by ``nonzero`` or ``> 0``.
+A tensor of unknown values may have a known *pattern* of zeros: models write the weights of experts into zeros, and find
+the tokens of an expert by ``nonzero`` or ``> 0``.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _histc(x: Tensor, bins: int = 100, *limits: float) -> Tensor:
 
 
 CPU_KERNELS: Mapping[str, Callable[..., Any]] = {"aten::histc": _histc}
-"""Functions that compute the values of an operator for dtypes that a CPU does not support, by its name."""
+"""Functions that compute values for dtypes that a CPU does not support, by operator."""
 
 _COMMUNICATING = ("c10d::", "_c10d_functional::", "_dtensor::")
 """Namespaces of operators whose results depend on other processes."""
@@ -86,7 +86,7 @@ BOUNDS: Mapping[str, Sequence[tuple[str, Any]]] = {
     **dict.fromkeys(("aten::randint", "aten::randint_like"), _LOW_AND_HIGH),
     **dict.fromkeys(("aten::random", "aten::random_"), (("from", 0), ("to", None))),
 }
-"""The arguments of random operators that bound their numbers, and their defaults; exclusive at the top for integers."""
+"""The arguments that bound the numbers of a random operator, and their defaults; integers exclude the upper bound."""
 
 _DIFFERENCES = frozenset(("aten::sub", "aten::rsub"))
 
@@ -94,7 +94,7 @@ _RESIZING = frozenset(("aten::resize_", "aten::resize_as_"))
 
 
 class PropagationRule:
-    """The rule by which the result values of an operator are found, decided once per operator.
+    """The rule for the result values of an operator, made once per operator.
 
     Args:
         func: the operator.
@@ -110,7 +110,7 @@ class PropagationRule:
         covers: whether it overwrites everything that it writes to.
         constant: returns the results that follow from shapes alone.
         choice: returns the results that are assumed if the operands are unknown.
-        follows_zeros: whether a pattern of zeros stays known: it writes into zeros, copies them or asks for them.
+        follows_zeros: whether a pattern of zeros stays known: it writes into zeros, copies a pattern or reads it.
         writes_zeros: whether it writes numbers into zeros.
         absorbing: the element of one operand that determines the result, such as False for ``and``; None without one.
         is_difference: whether it subtracts.
@@ -158,7 +158,7 @@ class PropagationRule:
         self.absorbing = ABSORBING.get(name)
         self.is_difference = name in _DIFFERENCES
         self.writes_zeros = name.rstrip("_") in WRITING_INTO_ZEROS
-        self.follows_zeros = self.writes_zeros or full_name in ASKING_FOR_ZEROS
+        self.follows_zeros = self.writes_zeros or full_name in READING_ZEROS
         self._arguments = arguments
         self._name = name
         self._written = written
@@ -225,7 +225,7 @@ def propagate(
         args: the positional arguments of the call.
         kwargs: its keyword arguments.
         tensors: all tensors among its arguments.
-        result: what it returned.
+        result: the result.
     """
     if rule is None:
         return
@@ -237,14 +237,14 @@ def propagate(
     elif rule.writes_first and args and args[0].is_meta and args[0].untyped_storage()._cdata not in known:
         return
     if rule.change is Change.NEW:
-        _follow_new(values, rule, args, kwargs or {}, tensors, result)
+        _propagate_new(values, rule, args, kwargs or {}, tensors, result)
     elif rule.change is Change.WRITE:
-        _follow_write(values, rule, args, kwargs or {}, tensors)
+        _propagate_write(values, rule, args, kwargs or {}, tensors)
     elif rule.change is Change.RESIZE:
         values.drop(tensors[0])
 
 
-def _follow_new(
+def _propagate_new(
     values: Values, rule: PropagationRule, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any
 ) -> None:
     if rule.constant is not None:
@@ -252,7 +252,7 @@ def _follow_new(
         return
     readings = None if rule.is_random else _readings(values, tensors)
     if readings is None:
-        if rule.follows_zeros and _follow_zeros(values, rule, args, kwargs, tensors, result):
+        if rule.follows_zeros and _propagate_zeros(values, rule, args, kwargs, tensors, result):
             return
         if rule.absorbing is not None:
             _absorb(values, rule.absorbing, tensors, result)
@@ -260,21 +260,21 @@ def _follow_new(
         if rule.is_random and rule.choice is None and isinstance(result, Tensor) and result.is_meta:
             bounds = rule.bounds(args, kwargs)
             if bounds is not None or not tensors:
-                values.put(result, Contents(_nothing, DRAWN, bounds=bounds))
+                values.put(result, Contents(_unknown, DRAWN, bounds=bounds))
         return
     inputs = {x.untyped_storage()._cdata for x in tensors}
     outputs = (result,) if isinstance(result, Tensor) else result
     if not isinstance(outputs, (tuple, list)):
         return
     layouts = [layout_of(x) if _is_new(x, inputs) else None for x in outputs]
-    flags, depth = _rests_on(readings.values())
+    flags, depth = _flags_and_depth(readings.values())
     func = partial(_difference, rule.func) if flags & SELECTED and rule.is_difference else rule.func
-    call = WaitingCall(func, _read(args, readings), _read(kwargs, readings), layouts)
+    call = WaitingCall(func, _with_readings(args, readings), _with_readings(kwargs, readings), layouts)
     for i, layout in enumerate(layouts):
         if layout is not None:
             values.put(outputs[i], Contents(partial(call.storage, i), flags, depth))
         elif _is_too_large(outputs[i], inputs):
-            values.put(outputs[i], Contents(_nothing, flags | TOO_LARGE))
+            values.put(outputs[i], Contents(_unknown, flags | TOO_LARGE))
 
 
 def _absorb(values: Values, element: bool, tensors: Sequence[Tensor], result: Any) -> None:
@@ -292,10 +292,10 @@ def _absorb(values: Values, element: bool, tensors: Sequence[Tensor], result: An
                 return
 
 
-def _follow_zeros(
+def _propagate_zeros(
     values: Values, rule: PropagationRule, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any
 ) -> bool:
-    # Unknown numbers are 1 in the pattern, zeros are 0.
+    # Runs the operator on patterns, in which unknown numbers are 1 and zeros are 0.
     x = args[0] if args else None
     if not isinstance(x, Tensor) or not isinstance(result, Tensor) or not result.is_meta or not is_small(result):
         return False
@@ -314,7 +314,7 @@ def _follow_zeros(
                 known[id(each)] = torch.ones(each.shape, dtype=each.dtype) if number is None else number
         here = {"device": CPU} if kwargs.get("device") is not None else {}
         try:
-            found = rule.func(*_read(args, known), **{**_read(kwargs, known), **here})
+            found = rule.func(*_with_readings(args, known), **{**_with_readings(kwargs, known), **here})
         except (RuntimeError, ValueError, TypeError, IndexError):
             return False
     flags = values.assumptions(tensors) & ~(TOO_LARGE | DRAWN) | (POSITIVE if found.dtype is torch.bool else 0)
@@ -330,7 +330,7 @@ def choose(values: Values, rule: PropagationRule, args: Any, kwargs: Any, result
         _put_all(values, rule.choice(rule.bind(args, kwargs), result))
 
 
-def _follow_write(values: Values, rule: PropagationRule, args: Any, kwargs: Any, tensors: Sequence[Tensor]) -> None:
+def _propagate_write(values: Values, rule: PropagationRule, args: Any, kwargs: Any, tensors: Sequence[Tensor]) -> None:
     targets = [args[0]] if rule.writes_first and args else rule.targets(args, kwargs)
     if not all(x.is_meta for x in targets):
         _write_data(values, rule, args, kwargs, tensors, targets)
@@ -344,17 +344,18 @@ def _follow_write(values: Values, rule: PropagationRule, args: Any, kwargs: Any,
         values.put(targets[0], Contents(partial(UntypedStorage, nbytes, device=CPU)))
     readings = None if rule.is_random else _readings(values, tensors)
     if readings is None:
-        if rule.follows_zeros and _follow_zeros(values, rule, args, kwargs, tensors, targets[0]):
+        if rule.follows_zeros and _propagate_zeros(values, rule, args, kwargs, tensors, targets[0]):
             return
         for target in targets:
             values.drop(target)
             if rule.is_random and rule.covers and _covers(target):
-                values.put(target, Contents(_nothing, DRAWN, bounds=rule.bounds(args, kwargs)))
+                values.put(target, Contents(_unknown, DRAWN, bounds=rule.bounds(args, kwargs)))
         choose(values, rule, args, kwargs, None)
         return
     written = {id(contents := readings[id(x)].contents): contents for x in targets}
-    call = WaitingCall(rule.func, _read(args, readings), _read(kwargs, readings), (), [*written.values()])
-    flags, depth = _rests_on(readings.values())
+    inputs = _with_readings(args, readings), _with_readings(kwargs, readings)
+    call = WaitingCall(rule.func, *inputs, (), [*written.values()])
+    flags, depth = _flags_and_depth(readings.values())
     changed = {key: Contents(partial(call.storage, i), flags, depth) for i, key in enumerate(written)}
     for target in targets:
         values.replace(target, changed[id(readings[id(target)].contents)])
@@ -373,19 +374,19 @@ def _covers(target: Tensor) -> bool:
 def _write_data(
     values: Values, rule: PropagationRule, args: Any, kwargs: Any, tensors: Sequence[Tensor], targets: Sequence[Tensor]
 ) -> None:
-    # The call on the meta device left the data as they were.
+    # The call ran on the meta device, and did not write the data: write them here, or mark them as unknown.
     others = [x for x in tensors if not any(x is target for target in targets)]
     readings: dict[int, Any] | None = None if rule.is_random else _readings(values, others)
     if readings is not None and not any(x.is_meta for x in targets):
         readings.update((id(target), target) for target in targets)
-        if run_on_data(rule.func, _read(args, readings), _read(kwargs, readings)):
+        if run_on_data(rule.func, _with_readings(args, readings), _with_readings(kwargs, readings)):
             return
     for target in targets:
         values.forget_data(target)
 
 
-def _rests_on(readings: Collection[Reading]) -> tuple[int, int]:
-    # A deep chain is computed now: later, this would recurse through all waiting calls.
+def _flags_and_depth(readings: Collection[Reading]) -> tuple[int, int]:
+    # A deep chain is computed now: a later read would recurse through all waiting calls.
     flags = depth = 0
     for contents, *_ in readings:
         flags |= contents.assumptions
@@ -402,11 +403,10 @@ def _put_all(values: Values, results: Iterable[ShapeResult]) -> None:
         if tensor.is_meta and is_small(tensor):
             values.put(tensor, Contents(partial(_computed, compute, layout_of(tensor)), flag))
         elif tensor.is_meta:
-            values.put(tensor, Contents(_nothing, flag | TOO_LARGE))
+            values.put(tensor, Contents(_unknown, flag | TOO_LARGE))
 
 
-def _nothing() -> None:
-    # Contents that are unknown.
+def _unknown() -> None:
     pass
 
 
@@ -446,12 +446,12 @@ def _readings(values: Values, tensors: Sequence[Tensor]) -> dict[int, Reading] |
     return readings
 
 
-def _read(value: Any, readings: Mapping[int, Any]) -> Any:
+def _with_readings(value: Any, readings: Mapping[int, Any]) -> Any:
     if isinstance(value, Tensor):
         return readings[id(value)]
     if isinstance(value, (list, tuple)):
-        return [item if type(item) in NUMBERS else _read(item, readings) for item in value]
-    return {name: _read(item, readings) for name, item in value.items()} if isinstance(value, dict) else value
+        return [item if type(item) in NUMBERS else _with_readings(item, readings) for item in value]
+    return {name: _with_readings(item, readings) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 # Results that do not depend on operand values
@@ -469,18 +469,18 @@ TOO_LARGE, DRAWN = 8, 16
 """Flags of unknown values: they are too many, or random. Derived values have the flag too."""
 
 ASSUMPTIONS: Mapping[int, str] = {
-    BALANCED: "a choice over scores without data (topk, argmax, sort) was taken as spread evenly",
-    FINITE: "numbers without data were taken as finite",
-    UNSHUFFLED: "a random permutation was taken to keep the order",
-    FACTORED: "factorizations of matrices without data were taken to succeed",
+    BALANCED: "a choice over scores without data (topk, argmax, sort) was assumed to be spread evenly",
+    FINITE: "numbers without data were assumed to be finite",
+    UNSHUFFLED: "a random permutation was assumed to keep the order",
+    FACTORED: "factorizations of matrices without data were assumed to succeed",
     SELECTED: MASK_SELECTS_ALL,
-    POSITIVE: "numbers without data, written into zeros, were taken as positive",
+    POSITIVE: "numbers without data, written into zeros, were assumed to be positive",
 }
 """The assumption of each flag."""
 
 
 def assumptions_of(flags: int) -> Iterable[str]:
-    """Yield the sentence of each flag that is set."""
+    """Return the text of each flag that is set."""
     return [text for flag, text in ASSUMPTIONS.items() if flags & flag]
 
 
@@ -674,8 +674,8 @@ ABSORBING: Mapping[str, bool] = {
 WRITING_INTO_ZEROS = ("aten::scatter", "aten::scatter_add", "aten::index_put", "aten::index_add")
 """Operators that write numbers into zeros, which makes a pattern."""
 
-ASKING_FOR_ZEROS = ("aten::gt.Scalar", "aten::ne.Scalar", "aten::_to_copy.", "aten::clone.")
-"""Operators that copy a pattern of zeros, or ask which elements are not zero."""
+READING_ZEROS = ("aten::gt.Scalar", "aten::ne.Scalar", "aten::_to_copy.", "aten::clone.")
+"""Operators that copy a pattern of zeros, or test which elements are nonzero."""
 
 
 def _no_overflow(arguments: Mapping[str, Any], _: None) -> Iterable[ShapeResult]:
@@ -711,7 +711,7 @@ CHOICES: Mapping[str, ShapeRule] = {
 
 
 def allowed_pairs(values: Values, args: Mapping[str, Any]) -> int | None:
-    """Return the pairs over all heads and samples; None if they are unknown.
+    """Return the number of pairs over all heads and samples; None if it is unknown.
 
     Args:
         values: the known values of meta tensors.
@@ -737,7 +737,7 @@ def allowed_pairs(values: Values, args: Mapping[str, Any]) -> int | None:
 
 
 def _without_repeats(tensor: Tensor) -> Tensor:
-    # One sample or head of those that share the elements of an expanded mask.
+    # Drops the samples and heads that repeat elements of an expanded mask.
     steps = zip(tensor.shape, tensor.stride(), strict=True)
     return tensor[tuple(slice(0, 1) if step == 0 and size > 1 else slice(None) for size, step in steps)]
 
@@ -807,12 +807,12 @@ class MaskedScores:
 
 
 def pairs_in_blocks(values: Values, mask: Sequence[Any], rows: int) -> int | None:
-    """Return the pairs in the blocks that a block mask of ``flex_attention`` computes; None if they are unknown.
+    """Return the number of pairs in the blocks that ``flex_attention`` computes; None if it is unknown.
 
     Args:
         values: the known values of meta tensors.
-        mask: the mask as the operator takes it: lengths, numbers and indices of blocks, and their sizes.
-        rows: the queries over all heads and samples.
+        mask: the block mask as the operator takes it: lengths, numbers and indices of blocks, and their sizes.
+        rows: the number of queries over all heads and samples.
     """
     counts = [x for x in mask[2:6:2] if isinstance(x, Tensor)]
     sizes = [x for x in mask[6:] if isinstance(x, int)][-2:]

@@ -26,7 +26,7 @@ from .values import META, all_tensors, broadcasts, coo_on_meta, without_capture
 
 LSTM_NAME = "aten::lstm"
 
-RESERVE = "memory: the workspace that LSTM layers keep for their backward pass is estimated, by sizes of oneDNN 3.12"
+RESERVE = "memory: the workspace that LSTM layers keep for their backward pass is estimated from sizes of oneDNN 3.12"
 
 STEPS = "memory: training an LSTM layer that oneDNN does not run uses other operators on the meta device than on a CPU"
 
@@ -62,7 +62,7 @@ def fused_lstm(
     if not fuses(input, hx, params, has_biases, num_layers, dropout, train, bidirectional):
         return None
     n_directions, n_weights = 2 if bidirectional else 1, 4 if has_biases else 2
-    x = (input.transpose(0, 1) if batch_first else input).contiguous()  # stays in memory to the end
+    x = (input.transpose(0, 1) if batch_first else input).contiguous()  # allocated until the end
     y = x
     h0, c0 = (state.contiguous() for state in hx)
     hidden = h0.shape[2]
@@ -122,8 +122,8 @@ def lstm_layer_backward(
 def workspace_size(steps: int, batch: int, features: int, hidden: int) -> int:
     """Return the bytes that oneDNN keeps of an LSTM layer for its backward pass.
 
-    The workspace has the gates and hidden states of all steps, and five arrays with the states of two layers at every
-    step and before the first; each array begins at a new page. The sizes are from measurements of oneDNN 3.12 on a CPU
+    The workspace has the gates and hidden states of all steps, and five arrays with the states of two layers before the
+    first step and at every step. Each array begins at a new page. The sizes were measured with oneDNN 3.12 on a CPU
     with AVX2, where they are exact.
     """
     states = 2 * (steps + 1) * batch
@@ -150,7 +150,7 @@ def _row(length: int) -> int:
 
 
 Cell: TypeAlias = "Callable[[Tensor, Tensor, Sequence[Tensor]], Tensor]"
-"""Returns the next state from the input times its weights, the current state, and the weights of a direction."""
+"""Returns the next state from the product of input and weights, the current state, and the weights of a direction."""
 
 
 def _gru(products: Tensor, state: Tensor, weights: Sequence[Tensor]) -> Tensor:
@@ -250,9 +250,9 @@ States: TypeAlias = "Sequence[Tensor]"
 
 def _lstm(products: Tensor, states: States, weights: Sequence[Tensor]) -> States:
     gates = linear(states[0], *weights[1::2]).add_(products).unsafe_chunk(4, 1)
-    enters, stays, new, leaves = gates[0].sigmoid_(), gates[1].sigmoid_(), gates[2].tanh_(), gates[3].sigmoid_()
-    kept = (stays * states[1]).add_(enters * new)
-    return leaves * kept.tanh(), kept
+    enter, forget, new, output = gates[0].sigmoid_(), gates[1].sigmoid_(), gates[2].tanh_(), gates[3].sigmoid_()
+    kept = (forget * states[1]).add_(enter * new)
+    return output * kept.tanh(), kept
 
 
 def _projected(
@@ -436,7 +436,7 @@ CPU_REPLACEMENTS = {
     "aten::rnn_tanh": _recurrent(_tanh),
     "aten::rnn_relu": _recurrent(_relu),
 }
-"""The functions by the name of the operator."""
+"""The functions, by operator."""
 
 
 # Group normalization
@@ -445,7 +445,7 @@ CPU_REPLACEMENTS = {
 
 
 def has_channels_last(x: Tensor) -> bool:
-    """Return whether the strides are those of channels last, as ``suggest_memory_format`` of C++ decides."""
+    """Return whether a tensor has channels-last strides, by the rule of ``suggest_memory_format`` in C++."""
     if not x.stride(1):
         return False
     least = 0
@@ -458,7 +458,7 @@ def has_channels_last(x: Tensor) -> bool:
 
 
 def with_channels_last(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """Return an empty tensor of channels last, for a shape [N, C, ...]."""
+    """Return an empty channels-last tensor of a shape [N, C, ...]."""
     return torch.empty((shape[0], *shape[2:], shape[1]), dtype=dtype, device=META).movedim(-1, 1)
 
 
@@ -483,8 +483,8 @@ def group_norm(
 
 # CTC
 #
-# A CPU reads the lengths of targets as numbers, and divides by a tensor of them with the dtype of the losses. On any
-# other device it divides by the lengths as they are.
+# A CPU reads the target lengths as numbers, makes a tensor of them in the dtype of the losses, and divides by it. Any
+# other device divides by the tensor of lengths that it is given.
 
 
 def ctc_loss(
@@ -524,7 +524,8 @@ def is_allowed() -> bool:
 
 @cache
 def _fuses(rank: int, grouped: bool) -> bool:
-    # Attention with ``enable_gqa`` is fused since PyTorch 2.7; one key head without it, and three axes, since 2.15.
+    # Attention with ``enable_gqa`` is fused since PyTorch 2.7. A single key head without it, and 3-d operands, are
+    # fused since 2.15.
     with without_capture(), sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
         x, key = (torch.empty((1, heads, 1, 8)[-rank:], device="cpu") for heads in (2, 1 if rank == 4 else 2))
         choice = torch._fused_sdp_choice(x, key, key, **({"enable_gqa": True} if grouped else {}))
@@ -602,8 +603,8 @@ def _with_batch(*operands: Any) -> Any:
 
 # Shape rules: results of operators for which PyTorch has no kernel on the meta device, or a wrong one.
 #
-# A rule is used only after PyTorch rejected the operator. Sparse tensors need two more things: PyTorch moves them to
-# the meta device without their values, and its meta kernels return sparse results without any.
+# A rule is used only after PyTorch rejected the operator. PyTorch also moves sparse tensors to the meta device without
+# their values, and its meta kernels return sparse results without values: :func:`with_values_of` adds them.
 
 
 def where_by_bytes(native: str, args: Sequence[Any]) -> Any:
@@ -617,7 +618,7 @@ def where_by_bytes(native: str, args: Sequence[Any]) -> Any:
 def result_without_kernel(
     native: str, args: Sequence[Any], kwargs: Mapping[str, Any], own: Callable[..., Any] | None = None
 ) -> Any:
-    """Return the result of an operator on meta tensors, by a rule; None if there is none.
+    """Return the result of an operator on meta tensors by a rule; None if no rule applies.
 
     Args:
         native: the name of the operator, ``aten::addmm``.
@@ -665,13 +666,13 @@ _LIKE_FIRST = frozenset(
 """Operators whose result is like their first argument."""
 
 _BY_VALUE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
-"""Layouts that store single values."""
+"""Layouts that store single values, not blocks."""
 
-SPARSE_RESULT = "a sparse result was taken to have the values of its sparse operands"
+SPARSE_RESULT = "a sparse result was assumed to have the values of its sparse operands"
 
 
 def with_values_of(result: Any, operands: Sequence[Tensor]) -> Any:
-    """Return a sparse meta tensor with as many values as its sparse operands; any other result as it is."""
+    """Return a sparse meta tensor with as many values as its sparse operands; any other result unchanged."""
     if not isinstance(result, Tensor) or not result.is_meta or result.layout not in _BY_VALUE or result._nnz():
         return result
     given = [x for x in operands if x.is_meta and x.layout is result.layout and x._nnz()]
@@ -773,7 +774,7 @@ LAYOUTS_ON_CPU: Mapping[str, Layout] = {
     "aten::native_group_norm_backward": _in_format_of(1),
     "aten::native_batch_norm_backward": lambda args, result: _in_format_of(1)(args, result) if args[-1][0] else None,
 }
-"""The layouts of results by the operator; other results have those of the meta device."""
+"""The layouts by operator; all other results keep their layout of the meta device."""
 
 
 def laid_out(run: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
@@ -795,7 +796,7 @@ WITHOUT_META_KERNEL = frozenset(("aten::_fused_sgd_", "aten::_fused_adagrad_", "
 
 
 def unless_on_meta(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs an operator of ``WITHOUT_META_KERNEL``, and does nothing on meta tensors."""
+    """Return a function that runs an operator of :data:`WITHOUT_META_KERNEL`, and does nothing on meta tensors."""
 
     def run_unless_on_meta(parameters: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
         if not any(parameter.is_meta for parameter in parameters):

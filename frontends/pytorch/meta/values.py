@@ -75,7 +75,7 @@ class Values:
     Attributes:
         by_address: a weak reference to a storage and its contents, by the address of the storage.
         missed: tensors of the model whose values were needed, but which are on the meta device.
-        has_unknown_data: whether some tensors have data that differ from a run.
+        has_unknown_data: whether some CPU tensors have data that differ from the data of a run.
     """
 
     has_unknown_data: bool
@@ -96,7 +96,7 @@ class Values:
         return copied
 
     def update(self, other: Values) -> None:
-        """Take over the contents of ``other``, which is not used any more."""
+        """Take over the contents of ``other``, which must not be used afterwards."""
         if not self.by_address:
             self.by_address = other.by_address
             return
@@ -133,18 +133,18 @@ class Values:
             del self.by_address[reference.address]
 
     def forget_data(self, tensor: Tensor, flags: int = 0, bounds: Bounds | None = None) -> None:
-        """Mark the data of a tensor as unlike a run: random numbers, or results without data.
+        """Mark the data of a tensor as unknown: in a run they differ, as random numbers do.
 
         Args:
             tensor: the tensor.
-            flags: the flags of their values; see :mod:`.propagate_values`.
+            flags: the flags of the values; see :mod:`.propagate_values`.
             bounds: the smallest and the largest number; None: not known.
         """
         self.has_unknown_data = True
         self.put(tensor, Contents(lambda: None, flags, bounds=bounds))
 
     def has_forgotten(self, tensor: Tensor) -> bool:
-        """Return whether a tensor has data unlike a run."""
+        """Return whether the data of a tensor are marked as unknown."""
         if tensor.is_meta or type(tensor) not in PLAIN or tensor.layout is not torch.strided:
             return False
         contents = self.contents(tensor)
@@ -232,8 +232,8 @@ Bounds: TypeAlias = "tuple[float, float]"
 Layout: TypeAlias = "tuple[torch.Size, tuple[int, ...], torch.dtype]"
 """Shape, strides and dtype of a tensor that starts at the beginning of its storage."""
 
-MAX_DEPTH = 16  # computing recurses through waiting calls
-"""The maximum depth of deferred operators; deeper contents are computed at once."""
+MAX_DEPTH = 16
+"""The maximum depth of deferred operators, as computing recurses; deeper contents are computed at once."""
 
 CPU = torch.device("cpu")
 
@@ -253,7 +253,7 @@ class Contents:
         assumptions: the assumptions behind them, as flags; see :mod:`.propagate_values`.
         depth: the depth of deferred operators.
         bounds: the smallest and the largest number that they may hold, if they are random; None: not known.
-        is_pattern: whether they are no values, but 0 where the values are 0, and 1 where they are unknown.
+        is_pattern: whether they are a pattern of zeros: 0 where the value is 0, and 1 where it is unknown.
     """
 
     assumptions: int
@@ -427,21 +427,6 @@ def all_tensors(values: Iterable[Any]) -> Iterable[Tensor]:
             yield from all_tensors(value)
 
 
-def tensors_in(value: Any) -> Iterator[Tensor]:
-    """Yield every tensor in a result of a model: nested lists, tuples, dicts and dataclasses."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from tensors_in(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from tensors_in(item)
-    elif hasattr(value, "__dataclass_fields__"):
-        for name in value.__dataclass_fields__:
-            yield from tensors_in(getattr(value, name))
-
-
 def tensors_of(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> list[Tensor]:
     """Return every tensor among the arguments of a call."""
     return list(all_tensors((*args, *(kwargs or {}).values())))
@@ -499,7 +484,7 @@ def sparse_on_meta(tensor: Tensor) -> Tensor:
 
 
 def coo_on_meta(like: Tensor, shape: Sequence[int], indices: Tensor, values: Tensor, is_coalesced: bool) -> Tensor:
-    """Return a sparse tensor of coordinates on the meta device; ``like`` requires a gradient or not."""
+    """Return a COO tensor on the meta device; it requires a gradient if ``like`` is a leaf that requires it."""
     parts = torch.empty_like(indices, device=META), torch.empty_like(values, device=META)
     made = torch.sparse_coo_tensor(*parts, shape, is_coalesced=is_coalesced, check_invariants=False)
     return made.requires_grad_(like.requires_grad and like.is_leaf)
@@ -540,7 +525,7 @@ _unique2 unique_consecutive unique_dim unique_dim_consecutive
 MASKS = (torch.bool, torch.uint8)
 
 POSITIVE = 128
-"""The flag of values that rest on unknown numbers which were written into zeros, and taken as positive."""
+"""The flag of values that depend on unknown numbers, written into zeros and assumed to be positive."""
 
 
 def _data(values: Values, value: Any) -> Any:
@@ -651,7 +636,7 @@ def _pack_padded_sequence(
 
 
 def ctc_results(x: Tensor, longest: int) -> tuple[Tensor, Tensor]:
-    """Return the empty results of ``_ctc_loss``: losses, and what its backward pass reads of the states."""
+    """Return the empty results of ``_ctc_loss``: losses, and the states that its backward pass reads."""
     steps, batch, _classes = x.shape
     return x.new_empty((batch,)), x.new_empty((batch, steps, 2 * longest + 1))
 
@@ -692,4 +677,4 @@ KNOWN_RESULTS: Mapping[str, KnownResult] = {
     "aten::_ctc_loss": _ctc_loss,
     "aten::_to_copy": _to_copy,
 }
-"""Functions that return the result of an operator if the values that decide it are known, by its full name."""
+"""The functions, by operator."""

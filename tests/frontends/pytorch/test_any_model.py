@@ -826,7 +826,7 @@ def test_models_among_the_arguments_have_the_names_of_the_parameters():
 
 @pytest.mark.filterwarnings("ignore:.*assumption:costcore.CostWarning")
 @pytest.mark.parametrize(
-    ("shuffle", "assumed"), [(False, []), (True, ["a random permutation was taken to keep the order"])]
+    ("shuffle", "assumed"), [(False, []), (True, ["a random permutation was assumed to keep the order"])]
 )
 def test_a_loader_inside_a_function_gives_its_batches(shuffle, assumed):
     model, data = Line(), torch.utils.data.TensorDataset(torch.randn(6, 8))
@@ -1490,7 +1490,7 @@ def test_a_model_may_end_with_postprocessing_of_arrays():
     report = estimate(Detector(), (3, 4))
     assert report.total_report["macs"] == 3 * 4 * 2
     assert [each.what for each in report.assumptions] == [
-        "an array of the values of a tensor without data was taken as zeros"
+        "a NumPy array of a tensor without data was assumed to be all zeros"
     ]
 
 
@@ -1543,8 +1543,8 @@ def test_indices_may_come_from_an_array_without_data():
 
 def test_a_random_number_may_have_to_lie_in_a_range():
     for largest, assumption in (
-        (0.5, "a random number was taken as 0.5, the end of its range"),
-        (0.25, "a random number was taken as -0.5, because the model fails if it is 0.5"),
+        (0.5, "a random number was assumed to be 0.5, the end of its range"),
+        (0.25, "a random number was assumed to be -0.5, because the model fails if it is 0.5"),
     ):
 
         def jitter(x, largest=largest):

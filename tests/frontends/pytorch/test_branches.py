@@ -79,7 +79,7 @@ def test_the_module_that_runs_a_program_is_no_line_of_the_user(tmp_path):
     (tmp_path / "trace.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": trace}))
     command = [sys.executable, "-m", "costcore", "trace.json"]
     printed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-    assert "assumption: all elements of a tensor without data were taken as nonzero\n" in printed
+    assert "assumption: all elements of a tensor without data were assumed to be nonzero\n" in printed
 
 
 class Checked(torch.nn.Module):
@@ -155,7 +155,7 @@ CHECKS = (
 def test_a_check_passes(check):
     report, messages = warned(Checked(check), (2, 4))
     assert (report.status, messages) == ("assumed", [])
-    assert {each.what for each in report.assumptions} == {"a check of values without data was taken to pass"}
+    assert {each.what for each in report.assumptions} == {"a check of values without data was assumed to pass"}
     assert report.total_report["macs"] == 2 * 4 * 4
     with ComputationalCostHook() as hook:
         Checked(check)(torch.full((2, 4), 0.5))
@@ -351,8 +351,8 @@ def test_factorizations_succeed():
     assert report.by("op") == run.report.by("op")
     found = {each.what for each in report.assumptions}
     assert found == {
-        "factorizations of matrices without data were taken to succeed",
-        "numbers without data were taken as finite",
+        "factorizations of matrices without data were assumed to succeed",
+        "numbers without data were assumed to be finite",
     }
 
 

@@ -31,7 +31,7 @@ from tests.frontends.pytorch.runs import estimated, macs
 from tests.frontends.pytorch.transformers_differences import HAS_JOINED_EXPERTS, angles
 from tests.frontends.pytorch.unchanged import unchanged
 
-BALANCED = "a choice over scores without data (topk, argmax, sort) was taken as spread evenly"
+BALANCED = "a choice over scores without data (topk, argmax, sort) was assumed to be spread evenly"
 
 
 class Experts(nn.Module):
@@ -136,7 +136,7 @@ def test_each_token_meets_the_experts_it_chose(loop, tokens, n_experts, k):
 def test_weights_written_into_zeros_say_which_experts_a_token_meets(loop, tokens, n_experts, k):
     report = estimate(Experts(loop, n_experts, k, 16), (tokens, 16))
     assert report.total_report["macs"] == tokens * 16 * n_experts + tokens * k * 16 * 16
-    written = "numbers without data, written into zeros, were taken as positive"
+    written = "numbers without data, written into zeros, were assumed to be positive"
     assert {a.what for a in report.assumptions} == {BALANCED, written}
 
 

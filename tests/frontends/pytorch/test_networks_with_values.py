@@ -170,7 +170,7 @@ def test_the_ends_of_sentences_need_no_values():
     ids[:, -1] = 2
     report = estimate(bart().eval(), {"input_ids": ((2, T), torch.int64)})
     assert report.total_report["macs"] == estimate(bart().eval(), {"input_ids": ids}).total_report["macs"]
-    assert {each.what for each in report.assumptions} == {"a mask without data was taken to select every element"}
+    assert {each.what for each in report.assumptions} == {"a mask without data was assumed to select every element"}
 
 
 def test_a_codec_that_was_made_on_the_meta_device_needs_the_values_of_its_buffers():

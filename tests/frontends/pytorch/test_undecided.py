@@ -305,7 +305,9 @@ def test_places_of_nonzero_elements_are_those_of_all():
     report = estimate(run, ((5, 2, 3), (5, 2)))
     assert report.total_report["macs"] == 5 * 2 * 3 * 4 * (3 + 4)
     assert [call.type for call in report.calls].count("gru") == 5
-    assert {each.what for each in report.assumptions} == {"all elements of a tensor without data were taken as nonzero"}
+    assert {each.what for each in report.assumptions} == {
+        "all elements of a tensor without data were assumed to be nonzero"
+    }
 
 
 def test_a_tensor_of_floats_given_as_a_value_keeps_its_values():

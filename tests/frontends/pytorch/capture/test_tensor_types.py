@@ -160,7 +160,7 @@ def test_p27_attention_of_jagged_tensors_without_data(name):
 def test_p27_attention_of_jagged_tensors_says_what_needs_data():
     with pytest.raises(CostError, match=r"no backward pass on meta tensors.*count a real run inside"):
         estimated(Jagged(), JAGGED["sequences"](), backward=True)
-    with pytest.raises(CostError, match=r"depends on the lengths of the samples.*count a real run inside"):
+    with pytest.raises(CostError, match=r"needs the lengths of the samples.*count a real run inside"):
         estimated(Jagged(), [(8, 8), ((3,), torch.int64)])
 
 

@@ -224,7 +224,7 @@ def test_a_sum_of_sparse_gradients_has_the_rows_of_both():
     # The table and the ids; the gradient of 6 rows and its copy, each with 6 indices; two outputs of 3 rows, a loss.
     assert report.memory.peak == 160 + 24 + 2 * (6 * 4 * 4 + 6 * 8) + 48 + 4 + 4
     assert report.status == "assumed"
-    assert "a sparse result was taken to have the values of its sparse operands" in str(report.assumptions[0])
+    assert "a sparse result was assumed to have the values of its sparse operands" in str(report.assumptions[0])
 
 
 class Decoder(nn.Module):

@@ -8,9 +8,9 @@ from torch import nn
 
 from tests.frontends.pytorch.runs import estimated
 
-BALANCED = "a choice over scores without data (topk, argmax, sort) was taken as spread evenly"
-FINITE = "numbers without data were taken as finite"
-KEPT = "a random permutation was taken to keep the order"
+BALANCED = "a choice over scores without data (topk, argmax, sort) was assumed to be spread evenly"
+FINITE = "numbers without data were assumed to be finite"
+KEPT = "a random permutation was assumed to keep the order"
 
 
 class Call(nn.Module):
@@ -68,12 +68,15 @@ def test_counts_of_unknown_numbers_are_balanced():
     counts = []
     model = Call(lambda x: counts.append(torch.bincount(x.long(), minlength=4).tolist()))
     assumptions = [a.what for a in estimated(model, (6,)).assumptions]
-    assert assumptions == ["all numbers without data were taken as smaller than the minlength of bincount", BALANCED]
+    assert assumptions == [
+        "all numbers without data were assumed to be smaller than the minlength of bincount",
+        BALANCED,
+    ]
     assert counts == [[2, 2, 1, 1]]
 
 
 def test_counts_of_a_mask_agree_with_what_it_selects():
-    everything = "a mask without data was taken to select every element"
+    everything = "a mask without data was assumed to select every element"
     assert values_of(lambda x: (x > 0).sum(1), (2, 3), everything) == [3, 3]
     assert values_of(lambda x: torch.count_nonzero(x > 0), (2, 3), everything) == 6
 
@@ -96,7 +99,7 @@ def test_counts_of_a_mask_agree_with_what_it_selects():
     ids=["long", "float", "cumsum", "last", "complement", "complement of long"],
 )
 def test_lengths_by_an_unknown_mask_are_whole(lengths):
-    everything = "a mask without data was taken to select every element"
+    everything = "a mask without data was assumed to select every element"
     assert values_of(lambda x: lengths(x > 0), (2, 3), everything) == [3, 3]
 
 

@@ -75,7 +75,7 @@ def test_padding_is_removed_from_identifiers_given_with_data():
         assert listed(recorder) == listed(record(lambda: model(ids)))
     by_shape = estimated(model, ((2, 4), torch.int64))
     assert macs(by_shape.calls) == 8 * 6 * 2
-    assert [a.what for a in by_shape.assumptions] == ["a mask without data was taken to select every element"]
+    assert [a.what for a in by_shape.assumptions] == ["a mask without data was assumed to select every element"]
     assert macs(estimated(model, numpy.array([[1, 0, 0, 0]])).calls) == 6 * 2
 
 
