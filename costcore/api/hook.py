@@ -36,7 +36,7 @@ from costcore.registry import CustomCalculators, load, loaded, specs
 from costcore.reports.report import Report
 from costcore.tables.answer import Content
 from costcore.tables.result import OfReport
-from costcore.trace.call import Assumption, Call, Uncounted, note_on_masks, with_names, with_pairs
+from costcore.trace.call import Assumption, Call, Uncounted, assumptions_as_text, note_on_masks, with_names, with_pairs
 from costcore.trace.interrupts import HeldInterrupts, collector_off
 from costcore.trace.run import CPU_TIME, Recorder, Run
 from costcore.trace.trace import CallCost, Trace, Value
@@ -446,15 +446,8 @@ def warn_about(report: Report, custom: CustomCalculators | None = None, strict: 
 
 
 def _assumed_branches(assumptions: Iterable[Assumption]) -> Iterator[str]:
-    by_line: dict[tuple[str, str], list[Assumption]] = {}
-    for each in assumptions:
-        if each.is_branch:
-            by_line.setdefault((each.what, each.line), []).append(each)
-    for made in by_line.values():
-        # Several modules may share a line.
-        others = len({each.where for each in made}) - 1
-        more = f" (and in {others} other module{'s' * (others > 1)})" if others else ""
-        yield f"{made[0]}{more}. Count a real run with ComputationalCostHook."
+    for text in assumptions_as_text(each for each in assumptions if each.is_branch):
+        yield f"{text}. Count a real run with ComputationalCostHook."
 
 
 def _refused(report: Report) -> IncompleteReportError:
@@ -463,7 +456,7 @@ def _refused(report: Report) -> IncompleteReportError:
         message = f"the report is partial; not counted: {'; '.join(map(str, operators))}"
         error = PartialReportError(with_plugin_hint(message))
     else:
-        made = "; ".join(map(str, report.assumptions))
+        made = "; ".join(assumptions_as_text(report.assumptions))
         error = AssumedReportError(
             f"the report is assumed: {made}. Give data for the inputs that decide, or count a run."
         )

@@ -17,7 +17,7 @@ from costcore.errors import unknown
 from costcore.ir import OPERATION_CLASSES, Cost, Operations
 from costcore.numbers import Dim, as_text, expanded_sum, is_symbolic, share
 from costcore.text.output import escaped, printable
-from costcore.trace.call import PHASES, Call, Uncounted
+from costcore.trace.call import PHASES, Call, Uncounted, assumptions_as_text
 from costcore.trace.interrupts import collector_off
 from costcore.trace.run import FLOPS, KINDS, Block, MemoryLedger
 from costcore.trace.trace import CallCost, Trace
@@ -699,7 +699,8 @@ def remarks(trace: Trace) -> list[str]:
         lines.append(f"costs are for {trace.run.rank}")
     if trace.run.assumptions:
         lines.append(f"assumed: the totals depend on {n_assumptions(trace)}")
-        lines += _limited([f"assumption: {each}" for each in trace.run.assumptions], "assumptions")
+        made = assumptions_as_text(trace.run.assumptions)
+        lines += _limited([f"assumption: {each}" for each in made], "assumptions")
     return lines
 
 

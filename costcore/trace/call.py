@@ -162,15 +162,33 @@ class Assumption(_WhatAndWhere):
         return self
 
     def __str__(self) -> str:
-        if not self.line:
-            return self.what + self._in_parentheses(self.where)
-        kind, colon, rest = self.what.partition(": ")
-        module = f"module `{self.where}`" if self.where else ""
-        return f"{kind} at {self.line}{self._in_parentheses(module)}{colon}{rest}"
+        return self._text(f"module `{self.where}`" if self.line and self.where else self.where)
 
-    def _in_parentheses(self, place: str) -> str:
+    def _text(self, place: str) -> str:
         inside = ", ".join(filter(None, (place, f"{self.times} times" if self.times > 1 else "")))
-        return f" ({inside})" if inside else ""
+        place = f" ({inside})" if inside else ""
+        if not self.line:
+            return self.what + place
+        kind, colon, rest = self.what.partition(": ")
+        return f"{kind} at {self.line}{place}{colon}{rest}"
+
+
+def assumptions_as_text(assumptions: Iterable[Assumption]) -> list[str]:
+    """Return assumptions as sentences. The layers of a network often share a line, and then a sentence."""
+    by_line: dict[tuple[str, str], list[Assumption]] = {}
+    for each in assumptions:
+        by_line.setdefault((each.what, each.line), []).append(each)
+    return [_shared_text(made) for made in by_line.values()]
+
+
+def _shared_text(made: Sequence[Assumption]) -> str:
+    first, *others = made
+    if not others:
+        return str(first)
+    places = f"{len(made)} {'modules' if first.line else 'places'}"
+    times = sum(each.times for each in made) if any(each.times > 1 for each in made) else 1
+    together = Assumption(first.what, line=first.line, times=times)
+    return together._text(f"{places}, first `{first.where}`" if first.where else places)
 
 
 class Module(NamedTuple):

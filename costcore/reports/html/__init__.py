@@ -35,7 +35,7 @@ from costcore.tables.html import amount_card, card, command_line, shape_text, ta
 from costcore.tables.quantity import Quantity
 from costcore.text.amounts import attribute_text, exact, per_byte, short, short_per_byte
 from costcore.text.output import Column, printable
-from costcore.trace.call import Call, Uncounted
+from costcore.trace.call import Call, Uncounted, assumptions_as_text
 from costcore.trace.run import FLOPS
 from costcore.trace.trace import CallCost, Trace
 
@@ -620,7 +620,7 @@ def uncounted(report: ReportData) -> str:
 
 def basis(report: ReportData) -> str:
     """Return lists of the assumptions, notes and versions of a report."""
-    assumptions = [*map(str, report.assumptions)]
+    assumptions = assumptions_as_text(report.trace.run.assumptions)
     versions = [f"{name} {version}" for name, version in report.versions.items()]
     sections = (
         ("Assumptions", assumptions, "No assumptions were made."),

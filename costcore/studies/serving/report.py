@@ -30,7 +30,7 @@ from costcore.tables.html import Part, filled, section, text
 from costcore.tables.result import Result, StaticResult, Table
 from costcore.text.amounts import Formatted, exact, parse_duration, parse_memory, short
 from costcore.text.output import Column
-from costcore.trace.call import Assumption, check_attention
+from costcore.trace.call import Assumption, assumptions_as_text, check_attention
 
 FORMULA_COLUMNS = ("macs", "flops", "load_weight", "load_act", "store_act", "load_kv", "store_kv")
 """The columns with formulas."""
@@ -449,7 +449,7 @@ class ServingReport(Result):
         ]
         if self.most_tokens is not None:
             figures.append(Figure("most_tokens", "Longest sequence", self.most_tokens, "count", "tokens"))
-        remarks = [*self.notes, *(f"assumed: {each}" for each in self._runs.assumptions)]
+        remarks = [*self.notes, *(f"assumed: {each}" for each in assumptions_as_text(self._runs.assumptions))]
         return Content(f"{self.name}, served in {self.dtype}", figures, (), remarks)
 
     def __repr__(self) -> str:
@@ -695,7 +695,7 @@ def remarks(serving: ServingReport, phases: Sequence[Phase], devices: Sequence[D
     most, longest = serving.most_tokens, max(phase.context for phase in phases)
     if most is not None and longest > most:
         found.append(f"the model has positions for {most:,} tokens, fewer than {longest:,}")
-    found += [*serving.notes, *(f"assumed: {each}" for each in serving.assumptions)]
+    found += [*serving.notes, *(f"assumed: {each}" for each in assumptions_as_text(serving.assumptions))]
     if serving.uncounted:
         found.append(f"not counted: {', '.join(serving.uncounted)}")
     return list(dict.fromkeys(found))

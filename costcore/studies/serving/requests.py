@@ -26,7 +26,7 @@ from costcore.tables.pictures import Picture, Theme, bars_of
 from costcore.tables.result import Result, Table
 from costcore.text.amounts import Formatted, duration
 from costcore.text.output import Column
-from costcore.trace.call import Assumption
+from costcore.trace.call import Assumption, assumptions_as_text
 
 MOST_SEQUENCES = 1 << 14
 """The maximum batch that is tried to meet limits, if the memory of a device is unknown or very large."""
@@ -493,7 +493,11 @@ class Server:
             )
         if (range_reached := self._reached()) is not None:
             found.append(str(range_reached))
-        return [*found, *self._serving.notes, *(f"assumed: {each}" for each in self._serving.assumptions)]
+        return [
+            *found,
+            *self._serving.notes,
+            *(f"assumed: {each}" for each in assumptions_as_text(self._serving.assumptions)),
+        ]
 
     def _reached(self) -> Reached | None:
         # Published runs are of dense models, with weights and activations of equal bits.

@@ -58,6 +58,14 @@ def test_a_warning_names_the_line_and_the_module(model, module):
     assert report.total_report["macs"] == 2 * 4 * 4
 
 
+def test_modules_that_share_a_line_share_a_sentence():
+    report, messages = warned(torch.nn.Sequential(*(Block() for _ in range(12))), (2, 4))
+    shared = branch(f"test_branches.py:{BRANCH} in forward (12 modules, first `0`)")
+    assert messages == [f"{shared}. {ADVICE}"]
+    assert [each for each in report.remarks if each.startswith("assumption: ")] == [f"assumption: {shared}"]
+    assert [each.where for each in report.assumptions] == [str(i) for i in range(12)]
+
+
 def test_other_assumptions_are_no_warnings():
     class Reads(torch.nn.Module):
         def forward(self, x):
