@@ -1101,7 +1101,7 @@ def _named(text):
         (functools.partial(_operator, "torch.serialization.os.system"), "not an operator of PyTorch"),
         (functools.partial(_operator, "torch.ops.aten.from_file.default"), "not an operator of PyTorch"),
         (functools.partial(_operator, "_operator.attrgetter"), "not an operator of PyTorch"),
-        (lambda folder: _named(f"x=__import__('os').system('touch {folder}/ran')"), "a name that is not one"),
+        (lambda folder: _named(f"x=__import__('os').system('touch {folder}/ran')"), "an invalid name"),
     ],
 )
 def test_nothing_in_the_graph_of_a_program_runs(change, message, tmp_path: Path):
@@ -1848,7 +1848,7 @@ class Generates(Line):
 def test_a_number_that_is_no_shape_is_a_number():
     report = estimate(Generates(), (3,))
     assert report.total_report["macs"] == 3 * 32
-    assert any("3 taken for numbers" in note for note in report.notes)
+    assert any("3 were taken for numbers" in note for note in report.notes)
 
 
 def test_a_sentence_is_no_shape():
@@ -2254,7 +2254,7 @@ def test_a_step_adds_to_the_gradients_that_there_are(to_none):
         assert totals(report) == totals(hook)
         found.append(report.total_report["flops"])
     assert found[1] - found[0] == (0 if to_none else 108)
-    added = ["the parameters have gradients already, and the step adds to them: a first step does not"]
+    added = ["the step adds to existing gradients of the parameters; a step after zero_grad() does not"]
     assert report.notes == ([] if to_none else added)
 
 
