@@ -468,7 +468,7 @@ class LiveMemory:
         """Register the memory of a result of an operator with these operands.
 
         Returns:
-            The operand of which the result is a view, if its memory was not registered before.
+            The operand that the result is a view of, if the memory of the operand is not registered yet; else None.
         """
         storage = tensor.untyped_storage()
         address = storage._cdata
@@ -723,7 +723,7 @@ def raw_blocks(
 ) -> Iterator[tuple[RawBlock, int]]:
     """Yield the blocks in order of allocation, each with its storage id; 0 if no recorded call uses the storage."""
     allocated, freed = _lifetimes(events)
-    new = tuple.__new__  # thrice as fast as the constructor of a named tuple
+    new = tuple.__new__  # three times as fast as the constructor of a named tuple
     before = 0, -1
     ids: dict[LiveBlock, int] = {}
     devices: dict[torch.device, str] = {}
@@ -834,7 +834,7 @@ class ModuleCalls:
         return number
 
     def resume(self, number: int) -> None:
-        """Resume a call that ended, such as that of a generator when its next value is read."""
+        """Resume a call that ended, such as the call of a generator whose next value is read."""
         self._open.append(number)
 
     def set_outputs(self, number: int, outputs: Sequence[tuple[int, ...]]) -> None:

@@ -261,10 +261,10 @@ class Recording:
         logs = self.logs_here() if self._has_coroutines else self.logs
         number = _sequence_number()
         module, phase = self._locate(number)
-        if self.must_inspect and self._inspect(plan, args, kwargs, result, module, phase):
+        if self.must_inspect and self._inspect(plan, args, kwargs, result, module, phase, logs):
             return
         if plan.is_clone or self._last_clone is not None:
-            self._forget_clone(plan, tensors, number, logs)
+            self._drop_autograd_clone(plan, tensors, number, logs)
         results = (result,) if isinstance(result, Tensor) else _results(plan, args, kwargs or {}, result)
         for log in logs:
             log.append(call, tensors, args, kwargs, results, module, phase, self.reading)
@@ -290,24 +290,32 @@ class Recording:
         scores = result if isinstance(result, Tensor) else args[0]
         if scores.dim() < 2 or scores.numel() < 2:
             return
-        for log in (
-            logs if (count := self._masked_scores.of(plan.native, plan.bind(args, kwargs or {}), scores)) else ()
-        ):
+        count = self._masked_scores.of(plan.native, plan.bind(args, kwargs or {}), scores)
+        for log in logs if count else ():
             log.recorder.masked_scores[log.n_calls()] = count
 
-    def _inspect(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any, module: str, phase: str) -> bool:
+    def _inspect(
+        self,
+        plan: OperatorPlan,
+        args: Any,
+        kwargs: Any,
+        result: Any,
+        module: str,
+        phase: str,
+        logs: Sequence[CallLog],
+    ) -> bool:
         # Record the pairs of attention; return whether the call is inside a backward pass that is recorded as one call.
         if self.counts_pairs and plan.native in ATTENTION:
-            self._note_pairs(plan, args, kwargs, result, self.logs_here() if self._has_coroutines else self.logs)
+            self._note_pairs(plan, args, kwargs, result, logs)
         elif self.counts_pairs and plan.native in MASKING:
-            self._note_masked(plan, args, kwargs, result, self.logs_here() if self._has_coroutines else self.logs)
+            self._note_masked(plan, args, kwargs, result, logs)
         return bool(self.whole_paths) and phase == "backward" and self._is_in_whole(module, plan)
 
     def _is_in_whole(self, module: str, plan: OperatorPlan) -> bool:
         is_inside = any(module == path or module.startswith(f"{path}.") or not path for path in self.whole_paths)
         return is_inside and not plan.native.endswith(BACKWARD)
 
-    def _forget_clone(
+    def _drop_autograd_clone(
         self, plan: OperatorPlan, tensors: Sequence[Tensor], number: int, logs: Sequence[CallLog]
     ) -> None:
         # Autograd clones a saved tensor before an in-place operator overwrites it; see ``_last_clone``.
@@ -333,7 +341,7 @@ MAX_ASSUMED_VALUES = 30_000
 """The maximum number of assumed numbers and conditions; a model that needs more seems to loop endlessly."""
 
 MAX_ASSUMED_ROUNDS = 3_000
-"""The same if the last one is read inside ``while``: a round may run hundreds of operators."""
+"""The maximum if the last one is read inside ``while``, where each round may run hundreds of operators."""
 
 _BRANCHES = (CONDITION_IS_TRUE, CONDITION_IS_FALSE, OTHER_SIDE_FAILS)
 
@@ -454,7 +462,7 @@ _BACKWARD_FUNCTION = "_engine_run_backward"
 """The function of PyTorch that runs the backward pass."""
 
 
-def _weakly(locator: Locator) -> Callable[[Rename], None]:
+def _weak_rename(locator: Locator) -> Callable[[Rename], None]:
     # A strong reference from the module stack would keep the locator, and with it the model, alive.
     located = ref(locator)
 
@@ -485,7 +493,7 @@ class Locator:
     outside: str
 
     def __init__(self, logs: Sequence[CallLog], number: int) -> None:
-        self.modules = ModuleStack(_weakly(self))  # a reference cycle would keep the model alive
+        self.modules = ModuleStack(_weak_rename(self))  # a reference cycle would keep the model alive
         self.outside = "forward"
         self._logs = logs
         self._number = number
@@ -494,7 +502,7 @@ class Locator:
         self._paths: list[str] = []
         """The paths of the modules that ran when autograd reached the numbers in ``_numbers``, in that order."""
         self._step: CodeType | None = None
-        """The function that is a step of an optimizer, if one may be running."""
+        """The code of the step of an optimizer that may be running."""
         self.has_stepped = False
         """Whether an optimizer has made a step."""
         self._n_around_step = 0
@@ -658,7 +666,7 @@ class CallLog:
         """For every template: its layer, the names of its operator and overload, the positions of non-contiguous and of
         learned operands, the getter of input and output ids from a row, and the number of inputs."""
         self._translate = translator.by(self._operand)
-        self._is_of_backward = False
+        self._is_backward_operator = False
         self._modules: dict[int, str] = {}
         """Path of the module that first read a parameter, by the id of the parameter."""
         recorder.pending.append(self.flush)
@@ -897,7 +905,7 @@ class CallLog:
         results: Sequence[Any],
     ) -> CallTemplate:
         bound = plan.bind(args, kwargs)
-        self._is_of_backward = "_backward" in plan.native
+        self._is_backward_operator = "_backward" in plan.native
         # An in-place or overloaded operator may have its own row; otherwise the row of its base name is used.
         translation = self._translate(Native(plan.row, bound, results))
         if not translation.has_row and plan.row != plan.native:
@@ -936,7 +944,7 @@ class CallLog:
                 role = "data"
             elif role == "param" and origin in (BUFFER, GIVEN):
                 role = "state" if origin == BUFFER else "data"
-            elif role == "param" and origin == EXTERNAL and self._is_of_backward:
+            elif role == "param" and origin == EXTERNAL and self._is_backward_operator:
                 role = "data"  # the forward pass shows what is a weight
         return operand(value, role)
 
