@@ -289,6 +289,7 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
     except CostError as error:
         if retry(error):
             return
+        # Code may exclude index 0, which an assumed ``argmax`` returned, such as a zero frequency: try index 1.
         if not FIRST_CHOICE.get() and any(each.what == ASSUMPTIONS[BALANCED] for each in recorder.assumptions):
             other = recorder.of_another_run()
             token = FIRST_CHOICE.set(1)
@@ -304,18 +305,18 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
         found = _with_raw_inputs(recorder, called, inputs, record, failed)
         past: list[CostError] = []
         found = found or _without_checks(recorder, inputs, record, branches, error, past)
-        if found is None and any(retry(each) for each in past if lacks_gradients(each.__cause__)):
-            return
-        if found is None and failed:
+        if found is None:
+            if any(retry(each) for each in past if lacks_gradients(each.__cause__)):
+                return
+            if not failed:
+                raise
             if retry(failed[-1]):
                 return
             raise failed[-1] from failed[-1].__cause__
-        if found is None:
-            raise
         inputs, branches = found
         lost = False
     if lost and recorder.assumptions:
-        # A list as index, ``x[[0, 2]]``, may lose the values of ``x``. Keeping them is slow: only a second run does.
+        # Indexing with a list, ``x[[0, 2]]``, may lose the values of ``x``. Only a second run keeps them, which is slow.
         keeps_indices, branches, other = True, Branches({}), recorder.of_another_run()
         record(inputs, other, branches)
         recorder.adopt(other)

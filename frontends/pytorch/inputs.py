@@ -108,7 +108,7 @@ def model_arguments(
 def variants_with_numbers(forward: Callable[..., Any], inputs: Any) -> Iterator[tuple[Any, str]]:
     """Yield the inputs with one ambiguous list passed as integers instead of a tensor of that shape, and a note.
 
-    A list is ambiguous if neither the signature nor the code of the model shows what it is.
+    A list is ambiguous if neither the signature nor the code of the model shows its meaning.
     """
     is_by_name = isinstance(inputs, Mapping)
     if not is_by_name and isinstance(inputs, (list, tuple)) and inputs and all(type(item) is int for item in inputs):

@@ -313,9 +313,14 @@ def _pair(value: Any) -> tuple[int, int]:
     return (value, value) if isinstance(value, int) else tuple(value)
 
 
+def _conv_sizes(sizes: Sequence[int], *settings: Sequence[int]) -> tuple[int, ...]:
+    axes = zip(sizes, *settings, strict=True)
+    return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in axes)
+
+
 def _conv_shape(x: Tensor, weight: Tensor, stride: Any, padding: Any, dilation: Any) -> tuple[int, ...]:
-    settings = zip(x.shape[2:], weight.shape[2:], *map(_pair, (stride, padding, dilation)), strict=True)
-    return (x.shape[0], weight.shape[0], *((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in settings))
+    sizes = _conv_sizes(x.shape[2:], weight.shape[2:], *map(_pair, (stride, padding, dilation)))
+    return (x.shape[0], weight.shape[0], *sizes)
 
 
 def _points_of(args: Arguments) -> int:
@@ -343,8 +348,7 @@ def _dcnv3(
     dw: int,
     *_: Any,
 ) -> tuple[int, ...]:
-    sizes = zip(x.shape[1:3], (kh, kw), (sh, sw), (ph, pw), (dh, dw), strict=True)
-    return (x.shape[0], *((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in sizes), x.shape[-1])
+    return (x.shape[0], *_conv_sizes(x.shape[1:3], (kh, kw), (sh, sw), (ph, pw), (dh, dw)), x.shape[-1])
 
 
 DEFORMABLE: Mapping[str, Kernel] = {

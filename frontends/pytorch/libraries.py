@@ -316,7 +316,7 @@ NAMES_CODE = frozenset(
 """Settings that name code: in the folder, in a repository, or kernels of a hub."""
 
 PRETRAINED = "use_pretrained_backbone"
-"""The setting by which a part of a model is loaded from a hub, with its weights."""
+"""The setting that loads a part of a model from a hub, with weights."""
 
 ELSEWHERE = re.compile(r"[\w-]+:.*", re.DOTALL)
 """A timm name with the source of its weights, ``hf-hub:timm/resnet18`` or ``local-dir:/models``."""
@@ -572,7 +572,7 @@ def _moved_to_meta(value: Any) -> Any:
 
 
 def _no_model(library: str, name: str, known: Sequence[str], listing: str) -> str:
-    """Return the message for an unknown name, with near ones or how to list all."""
+    """Return the message for an unknown name, with near matches or a command that lists all names."""
     near = did_you_mean([name], known)
     parts = [f"{library}:{each}" for each in known if name.lower() in each][:3] if not near else []
     hint = near or (f". Did you mean {', '.join(parts)}?" if parts else "")
@@ -738,7 +738,7 @@ def default_inputs(model: object, name: str = "") -> DefaultInputs | None:
 
     Args:
         model: the model.
-        name: the name by which its library built it, if that is known.
+        name: the name of the model in its library, if known.
     """
     if not isinstance(model, Module):
         return None

@@ -246,7 +246,7 @@ def _user_line(traceback: TracebackType | None) -> str:
     return ""
 
 
-# Missing inputs: what a module takes, and an example on which it runs
+# Missing inputs: the arguments of a module, and an example on which it runs
 
 
 MAX_ATTEMPTS = 8

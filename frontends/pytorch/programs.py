@@ -64,7 +64,7 @@ def estimate(
     Args:
         recorder: receives the calls.
         model: the path of a ``.pt2`` file, or of TorchScript in a ``.pt``, ``.pth`` or ``.torchscript`` file.
-        inputs: as for a module; default: those that a ``.pt2`` program was exported with.
+        inputs: as for a module; default: the example inputs of a ``.pt2`` program.
         backward: as for a module, like all other options.
         dtype: of inputs given as shapes.
         memory: whether memory is recorded.
@@ -345,7 +345,7 @@ def _needs_trust(path: str, name: str, reason: str) -> str:
 
 
 def _file_operator(code: str) -> str:
-    # Only attributes, also those that ``getattr`` reads, are looked up as operators; a variable may be called ``save``.
+    # Only attributes, also through ``getattr``, are looked up as operators; a variable may be called ``save``.
     if not _OPENS_FILES.search(code) and "getattr" not in code:
         return ""
     before, literal = "", ""

@@ -128,7 +128,7 @@ class _Reader:
         self._origins = _origins(graph.graph.nodes, self._paths, counts)
         self._is_weight = [isinstance(x, Parameter) for x in examples]
         try:
-            with tracing(None):  # TorchDynamo of PyTorch 2.4 has another mode than that of its inputs
+            with tracing(None):  # in PyTorch 2.4, TorchDynamo has another fake mode than its inputs
                 mode = detect_fake_mode(examples)
             with tracing(TracingContext(mode)):
                 compile_fx(graph, examples)

@@ -35,9 +35,9 @@ class Made(NamedTuple):
     """The result of a call that reads or returns objects.
 
     Attributes:
-        outputs: what the call returns, with new meta tensors.
+        outputs: the result of the call, with new meta tensors.
         facts: operands and attributes by the names that the row reads.
-        assumption: what was assumed about unknown values; "" if nothing was.
+        assumption: the assumption about unknown values; "" for none.
         parts: returns the tensors that a call writes from its result, ``parts(result)``; None for all.
     """
 

@@ -63,7 +63,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 def shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
     """Return the shape in ints.
 
-    For a sparse tensor it is the shape of its values, for a nested tensor that of its packed samples.
+    For a sparse tensor, it is the shape of its values; for a nested tensor, the shape of its packed samples.
     """
     if tensor.layout in SPARSE_LAYOUTS:
         with _disable_current_modes():
@@ -102,7 +102,7 @@ def stored_elements(tensor: torch.Tensor) -> int | None:
     if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_contiguous():
         return None
     size = math.prod(map(int, tensor.shape))
-    runs: list[tuple[int, int]] = []  # axes as a stride and a count; those that fill or overlap a run extend it
+    runs: list[tuple[int, int]] = []  # (stride, count) of merged axes; an axis that fills or overlaps a run extends it
     for stride, count in sorted(zip(map(int, tensor.stride()), map(int, tensor.shape), strict=True)):
         if stride == 0:
             continue
@@ -177,7 +177,7 @@ def with_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> 
 
     Args:
         value: any result of a model; modules in it do not change.
-        change: returns the tensor in place of each, in the order of :func:`nested_tensors`.
+        change: returns the replacement of a tensor; called in the order of :func:`nested_tensors`.
     """
     return _with_tensors(value, change, set())
 
@@ -287,8 +287,8 @@ def not_compiled(module: Module) -> Module:
 def walk(model: Module) -> Iterator[tuple[str, Module, bool]]:
     """Yield path and module of ``model`` and all modules below it, and whether each is new.
 
-    The order is that of the model. A repeated module is yielded again but not entered again, so that cycles end. The
-    original of a compiled module has the path of the compiled module.
+    Modules come in the order of the model. A repeated module is yielded again but not entered again, so that cycles
+    end. The original of a compiled module has the path of the compiled module.
     """
     seen: set[int] = set()
     waiting: list[tuple[str, Module]] = [("", model)]

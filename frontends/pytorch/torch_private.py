@@ -20,7 +20,7 @@ class Private(NamedTuple):
     Attributes:
         owner: the module, or a key of :data:`SAMPLES`, that has it.
         name: the name.
-        purpose: what it is used for.
+        purpose: its use.
         is_needed: whether the frontend fails without it; otherwise the frontend looks for it, or tries it.
         releases: the releases of PyTorch that have it, if known: ``2.6-`` from 2.6 on, ``-2.5`` up to 2.5.
         test: the file of tests that fails if it means something else, below ``tests/frontends/pytorch``.
@@ -281,7 +281,7 @@ def _rows() -> Iterator[Private]:
 
 
 REGISTER = (*_rows(),)
-"""Every private name, those of one owner together."""
+"""All private names, grouped by owner."""
 
 
 def is_there(row: Private) -> bool | None:

@@ -93,8 +93,8 @@ class CachedCall:
         replay: returns their result without running anything; None if that is impossible.
         have_data: whether all their operands are ordinary tensors with data.
         has_complex: whether any of their operands is complex.
-        may_change_values: whether they may change what is known of the values of meta tensors.
-        composite_events: what a composite operator allocates and frees inside; None if that was not recorded.
+        may_change_values: whether they may change the known values of meta tensors.
+        composite_events: allocations and frees inside a composite operator; None if they were not recorded.
         templates: how they are recorded, by the origins of their operands.
     """
 
@@ -197,7 +197,9 @@ class CallCache:
             self._own.clear()
         self._own[key] = cached
 
-    def decided(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any) -> tuple[CachedCall, list[Tensor]]:
+    def find_by_result(
+        self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any
+    ) -> tuple[CachedCall, list[Tensor]]:
         """Return the cached call of an operator with a data-dependent result, and the tensors among the arguments.
 
         Its key includes the shapes of the result. The call is kept for this capture only.

@@ -1,7 +1,7 @@
 """Plans: how calls of an operator are treated, decided once per operator.
 
-The sections are the questions a plan answers: control flow, flex attention, what is saved for the backward pass, which
-composites are one call, replay without a kernel, decomposition, bookkeeping, process groups.
+The sections cover the decisions of a plan: control flow, flex attention, tensors saved for the backward pass, composite
+operators that are one call, replay without a kernel, decomposition, bookkeeping, process groups.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ class OperatorPlans:
 
     @property
     def is_current(self) -> bool:
-        """Whether rows and calculators are those that the plans were made with."""
+        """Whether rows and calculators are the same as when the plans were made."""
         return self._rows is rows("pytorch") and self._calculators is calculators()
 
     def of(self, operator: Any) -> OperatorPlan:
@@ -287,7 +287,7 @@ class RefusedCalls:
     """The outermost operator that raised.
 
     Attributes:
-        error: what it raised.
+        error: the exception that it raised.
     """
 
     def __init__(self) -> None:
@@ -499,7 +499,7 @@ def flex_on_meta(
     return (output, *[torch.empty_like(row) for _ in returned[1:]])
 
 
-# Saved for the backward pass beside the outputs: indices, masks, statistics
+# Tensors saved for the backward pass besides the outputs: indices, masks, statistics
 #
 # They are written only if a backward pass can follow, or if the user asks for them.
 

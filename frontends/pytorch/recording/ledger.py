@@ -259,7 +259,7 @@ class StorageLedger:
             replay_composite(self._memory, events, tensors, result)
 
     @contextmanager
-    def whole(self) -> Iterator[None]:
+    def as_one_kernel(self) -> Iterator[None]:
         """Context manager: a CPU runs this as one kernel, so blocks freed inside are not counted."""
         mark = self.begin_composite()
         try:
@@ -451,7 +451,7 @@ class LiveMemory:
     Attributes:
         blocks: all blocks by number; None for a discarded block.
         events: for each event the number of calls before it, and the numbers of the blocks that end and begin, or -1.
-        resized: the watches of storages whose size changed, and of those that were empty before the run.
+        resized: the watches of storages that changed their size or were empty before the run.
         sum: the last sum, until it is known whether it overwrites its operand.
     """
 
@@ -662,7 +662,7 @@ class LiveBlock:
     """A block during the run.
 
     Attributes:
-        nbytes: its counted size, which may be less than that of its storage.
+        nbytes: its counted size, which may be less than the size of its storage.
         kind: its kind if it is already known.
         is_base: whether it lived before the run.
         shape, dtype, device: of the first tensor in it.

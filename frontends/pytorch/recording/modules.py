@@ -107,18 +107,18 @@ class ModuleStack:
         """By the address of the storage of a wrapped tensor: a reference to it, and the parameter around the tensor."""
         self._wrapped_of: Module | None = None
 
-    def lead(self, other: ModuleStack, running: Iterable[tuple[Module, str]]) -> None:
+    def share_with(self, other: ModuleStack, running: Iterable[tuple[Module, str]]) -> None:
         """Share the paths with the stack of another thread, and set its running modules."""
-        other.follow(self.root, self.roots, self.aliases, self._paths, self._modules, self._shared)
+        other.use_state(self.root, self.roots, self.aliases, self._paths, self._modules, self._shared)
         other.running = [*running]
         other.path = other.running[-1][1] if other.running else ""
 
-    def join(self, other: ModuleStack) -> None:
+    def absorb(self, other: ModuleStack) -> None:
         """Take over the state of another thread, which has ended."""
         if other.root is not None and other.root is not self.root:
-            other.lead(self, self.running)
+            other.share_with(self, self.running)
 
-    def follow(
+    def use_state(
         self,
         root: Module | None,
         roots: list[Root],
@@ -185,7 +185,7 @@ class ModuleStack:
         path = self._paths.get(id(module), (module, ""))[1]
         return f"{path} ({type(module).__name__})" if path else type(module).__name__
 
-    def holds(self, memory: UntypedStorage) -> bool:
+    def holds_buffer(self, memory: UntypedStorage) -> bool:
         """Return whether a storage belongs to a buffer of the outermost module."""
         if self._buffers_of is not self.root:
             self._buffers_of = self.root
@@ -299,7 +299,7 @@ def _memories_of_buffers(modules: Iterable[Module]) -> Iterator[UntypedStorage]:
         for buffer in module._buffers.values():
             try:
                 memory = buffer.untyped_storage() if type(buffer) is Tensor else None
-            except RuntimeError:  # sparse buffers and those of vmap have none
+            except RuntimeError:  # sparse buffers and buffers inside vmap have no storage
                 continue
             if memory is not None:
                 yield memory
@@ -418,7 +418,7 @@ Memory: TypeAlias = "tuple[ref[UntypedStorage] | None, int, int]"
 class Modules(Protocol):
     """The part of the module stack on which tensor identities depend."""
 
-    def holds(self, memory: UntypedStorage) -> bool:
+    def holds_buffer(self, memory: UntypedStorage) -> bool:
         """Return whether a storage belongs to a buffer."""
 
     def parameter_around(self, memory: UntypedStorage) -> Tensor | None:
@@ -454,7 +454,7 @@ class Identities:
     def __init__(self, recorder: Recorder, modules: Modules) -> None:
         self._recorder = recorder
         self._modules: Modules | None = modules
-        self._holds = modules.holds
+        self._holds_buffer = modules.holds_buffer
         self._wrappers: dict[int, tuple[ref[Tensor], int]] = {}
         """Parameters that wrap other tensors, with their ids, by address."""
         self._new_id = recorder.new_id
@@ -529,7 +529,7 @@ class Identities:
         return (self._given is None or id(tensor) in self._given) and (created is None or created() is not tensor)
 
     def register_result(self, tensor: Tensor) -> Identity:
-        """Register a tensor that an operator returned: a new value, in new memory or in that of an operand.
+        """Register a tensor that an operator returned: a new value, in new memory or in the memory of an operand.
 
         It runs for every operator, so it calls no other function for a tensor outside the memory of parameters.
         """
@@ -555,7 +555,7 @@ class Identities:
 
     def is_buffer(self, storage: UntypedStorage) -> bool:
         """Return whether a storage belongs to a buffer of a module that runs."""
-        return self._holds(storage)
+        return self._holds_buffer(storage)
 
     def made(self) -> Iterator[Tensor]:
         """Yield the live results of operators, and live tensors created without a recorded call."""
@@ -570,7 +570,7 @@ class Identities:
 
     def release(self) -> None:
         """Release the modules, and with them the model; no tensor is registered afterwards."""
-        self._modules, self._holds = None, _holds_nothing
+        self._modules, self._holds_buffer = None, _holds_no_buffer
 
     def register_alias(self, alias: Tensor, tensor: Tensor) -> None:
         """Register a tensor object with the value of another one, as ``detach`` returns."""
@@ -578,7 +578,7 @@ class Identities:
         self.by_address[id(alias)] = (ref(alias), operand, origin)
 
     def register_replacement(self, tensor: Tensor, original: Tensor) -> None:
-        """Register a tensor that takes the place of another one: it holds the same value in the same memory."""
+        """Register a tensor that takes the place of another one, with the same value in the same memory."""
         self.register_alias(tensor, original)
         storage = tensor.untyped_storage()
         self._memories[id(storage)] = (ref(storage), *self._memory(original, EXTERNAL)[1:])
@@ -643,12 +643,12 @@ class Identities:
         if memory is None or memory[0]() is not storage:
             if origin == EXTERNAL:
                 is_given = address in self._given_memories
-                origin = GIVEN if is_given else BUFFER if self._holds(storage) else EXTERNAL
+                origin = GIVEN if is_given else BUFFER if self._holds_buffer(storage) else EXTERNAL
             memory = self._memories[address] = (ref(storage), self._new_id(), origin)
         return memory
 
     def _whole_parameter(self, tensor: Tensor, memory: Memory) -> int:
-        # Wrapper subclasses hold tensors with several storages, so their parameters are told apart by object.
+        # Wrapper subclasses hold tensors with several storages, so their parameters are identified by object.
         if not hasattr(tensor, "__tensor_flatten__"):
             return self._parameter(tensor, memory)
         known = self._wrappers.get(id(tensor))
@@ -678,7 +678,7 @@ class Identities:
         return 0
 
 
-def _holds_nothing(memory: UntypedStorage) -> bool:
+def _holds_no_buffer(memory: UntypedStorage) -> bool:
     return False
 
 
@@ -711,7 +711,7 @@ _ALTERNATIVES: Mapping[Callable[..., Any], tuple[str, ...]] = {
     functional.fractional_max_pool2d_with_indices: _OUTPUT_SIZES,
     functional.fractional_max_pool3d_with_indices: _OUTPUT_SIZES,
 }
-"""Functions with alternative arguments, of which a call passes one, and the names of these arguments."""
+"""Functions that take one of several alternative arguments, and the names of these arguments."""
 
 _INDEXING = (Tensor.__getitem__, Tensor.__setitem__)
 

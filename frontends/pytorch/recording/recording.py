@@ -176,7 +176,7 @@ class Recording:
         """
         made = Recording(self._plans, self._values, self.ledgers.is_estimate)
         made.refused = self.refused
-        self.locator.lead(made.locator, running)
+        self.locator.share_with(made.locator, running)
         made.append_to(logs)
         self._threads.append(made)
         return made
@@ -190,7 +190,7 @@ class Recording:
     def end_thread(self, made: Recording) -> None:
         """Record that a thread ended, and the modules that it called."""
         self._threads.remove(made)
-        self.modules.join(made.modules)
+        self.modules.absorb(made.modules)
         made.append_to(())
 
     def _logs_changed(self) -> None:
@@ -274,7 +274,7 @@ class Recording:
         of_blocks, self.pairs = self.pairs, None
         given = plan.bind(args, kwargs or {})
         pairs = allowed_pairs(self._values, given) if of_blocks is None else of_blocks
-        # A backward call gets its mask as floats. Its pairs are those of the forward call whose output it reads.
+        # A backward call gets its mask as floats. It has the same pairs as the forward call whose output it reads.
         if isinstance(out := given.get("out"), Tensor):
             pairs = self._pairs_of_out.get(out.untyped_storage()._cdata, pairs)
         else:
@@ -428,9 +428,9 @@ class Ledgers(list["StorageLedger"]):
         for ledger in self:
             ledger.note(note, is_approximation)
 
-    def whole(self) -> AbstractContextManager[None]:
+    def as_one_kernel(self) -> AbstractContextManager[None]:
         """Context manager: count no memory freed inside; a CPU runs this as one kernel."""
-        return _in_all([ledger.whole() for ledger in self])
+        return _in_all([ledger.as_one_kernel() for ledger in self])
 
     def paused(self) -> AbstractContextManager[None]:
         """Context manager: record no memory."""
@@ -511,12 +511,12 @@ class Locator:
         """The last two stack depths at which that function was found. Most operators of a step run at one of two
         depths, so that looking there first is fast."""
 
-    def lead(self, other: Locator, running: Sequence[tuple[Module, str]]) -> None:
+    def share_with(self, other: Locator, running: Sequence[tuple[Module, str]]) -> None:
         """Share the locations with the locator of a thread that was started while the modules ``running`` ran."""
-        other.follow(self.outside, self._numbers, self._paths)
-        self.modules.lead(other.modules, running)
+        other.use_state(self.outside, self._numbers, self._paths)
+        self.modules.share_with(other.modules, running)
 
-    def follow(self, outside: str, numbers: list[int], paths: list[str]) -> None:
+    def use_state(self, outside: str, numbers: list[int], paths: list[str]) -> None:
         """Use the phase and the locations of another thread."""
         self.outside, self._numbers, self._paths = outside, numbers, paths
 
@@ -945,7 +945,7 @@ class CallLog:
             elif role == "param" and origin in (BUFFER, GIVEN):
                 role = "state" if origin == BUFFER else "data"
             elif role == "param" and origin == EXTERNAL and self._is_backward_operator:
-                role = "data"  # the forward pass shows what is a weight
+                role = "data"  # only the forward pass shows which tensors are weights
         return operand(value, role)
 
 
