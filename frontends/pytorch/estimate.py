@@ -316,7 +316,7 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
         inputs, branches = found
         lost = False
     if lost and recorder.assumptions:
-        # Indexing with a list, ``x[[0, 2]]``, may lose the values of ``x``. Only a second run keeps them, which is slow.
+        # Indexing with a list, ``x[[0, 2]]``, may lose the values of ``x``. Only a second run keeps them: it is slower.
         keeps_indices, branches, other = True, Branches({}), recorder.of_another_run()
         record(inputs, other, branches)
         recorder.adopt(other)
@@ -479,6 +479,7 @@ def _record(
         made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model, precision == "bfloat16")
         run = _Pass(called, meta_model, args, kwargs, values, settings, branches)
         if backward and step in ACCUMULATING and not _holds_gradients(meta_model):
+            # An earlier micro-batch, which is not counted, makes the gradients.
             with (
                 WholeEnds(capture(Recorder(), is_estimate=True, keeps_indices=keeps_indices)) as mode,
                 _unsynchronized(meta_model, step),
@@ -879,21 +880,23 @@ class LeakedTensors:
     def _restore_namespaces(self) -> None:
         kept = set(map(id, self._tensors()))
         for names, was in self._names_of_modules if kept else ():  # a class may list the modules that it made
-            for name, value in [*names.items()]:
-                if value is was.get(name) or kept.isdisjoint(map(id, _within([value]))):
-                    continue
+            for name in _leaking(names, was, kept):
                 if name in was:
                     names[name] = was[name]
                 else:
                     del names[name]
         for owner, before in (*self._namespaces, *self._others) if kept else ():
-            for name, value in [*vars(owner).items()]:
-                if value is before.get(name) or kept.isdisjoint(map(id, _within([value]))):
-                    continue
+            for name in _leaking(vars(owner), before, kept):
                 if name in before:
                     setattr(owner, name, before[name])
                 else:
                     delattr(owner, name)
+
+
+def _leaking(names: Mapping[str, Any], before: Mapping[str, Any], kept: set[int]) -> Iterator[str]:
+    for name, value in [*names.items()]:
+        if value is not before.get(name) and not kept.isdisjoint(map(id, _within([value]))):
+            yield name
 
 
 def clear_caches(model: Module) -> None:
