@@ -116,7 +116,7 @@ def variants_with_numbers(forward: Callable[..., Any], inputs: Any) -> Iterator[
             text = ", ".join(map(str, inputs))
             yield (
                 [*map(Value, inputs)],
-                f"inputs: {text} were taken for numbers: the model does not run on a tensor of that shape",
+                f"inputs: {text} were read as numbers: the model does not run on a tensor of that shape",
             )
         return
     if not is_by_name and (not isinstance(inputs, (list, tuple)) or _is_shape(inputs) or _is_shape_with_dtype(inputs)):
@@ -125,10 +125,10 @@ def variants_with_numbers(forward: Callable[..., Any], inputs: Any) -> Iterator[
     for key, value in inputs.items() if is_by_name else enumerate(inputs):
         if isinstance(value, (list, tuple)) and not _is_shape_with_dtype(value) and kind_of(key) is Kind.UNKNOWN:
             name = key if is_by_name else f"inputs[{key}]"
-            taken = f"{name}: {short_repr(value)} was taken for numbers"
+            reading = f"{name}: {short_repr(value)} was read as numbers"
             given = inputs.items() if is_by_name else enumerate(inputs)
             changed = {k: Value(v) if k == key else v for k, v in given}
-            note = f"{taken}: the model does not run on a tensor of that shape"
+            note = f"{reading}: the model does not run on a tensor of that shape"
             yield (changed if is_by_name else [*changed.values()]), note
 
 
@@ -183,7 +183,7 @@ def _note_on(guessed: Mapping[str, Sequence[int]]) -> str:
     (name, value), *rest = guessed.items()
     others = f", and {len(rest)} other list{'s' * (len(rest) > 1)} likewise" if rest else ""
     text = short_repr([*value])
-    return f"{name}: {text} was taken for the shape of a tensor{others}; costcore.Value({text}) passes the numbers"
+    return f"{name}: {text} was read as the shape of a tensor{others}; costcore.Value({text}) passes the numbers"
 
 
 def torch_dtype(name: str, place: str) -> torch.dtype:

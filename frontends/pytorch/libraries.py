@@ -221,7 +221,9 @@ def hugging_face_inputs(model: Module, name: str) -> Any:
         inputs.setdefault("decoder_input_ids", ids)
     for key, value in inputs.items():
         if isinstance(value, tuple) and not all(isinstance(size, int) and size >= 0 for size in value):
-            raise CostError(f"the configuration has no default input: {key} would have the shape {short_repr(value)}")
+            raise CostError(
+                f"the configuration has no default input: {key} would have the shape {short_repr(value)}. Pass inputs"
+            )
     inputs = {key: value for key, value in inputs.items() if key in accepted}
     return inputs if inputs and required <= inputs.keys() else None
 

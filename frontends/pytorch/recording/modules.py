@@ -80,8 +80,8 @@ class ModuleStack:
         root: the outermost module that was called last.
         roots: all outermost modules.
         path: path of the module running now; ``""`` for a single outermost one and outside any module.
-        running: the modules that are running, with their paths, the outermost one first.
-        passed: the arguments of the outermost module that is running, or ran last.
+        running: the running modules with their paths, outermost first.
+        passed: the arguments of the outermost module that is running; () if none is.
         aliases: the first path of a shared module, by the other paths under which it ran.
     """
 
@@ -99,12 +99,12 @@ class ModuleStack:
         self._modules: list[Module] = []
         """The outermost module that was called last, and all modules below it."""
         self._shared: dict[int, list[str]] = {}
-        """All paths but the first of each module that several modules hold, by its id."""
+        """The further paths of modules that several modules share, by id of the module."""
         self._buffers: dict[int, ref[UntypedStorage]] = {}
-        """Weak references to the memory of the buffers of ``_buffers_of``, by its address."""
+        """Weak references to the storages of the buffers below ``_buffers_of``, by address."""
         self._buffers_of: Module | None = None
         self._wrapped: dict[int, tuple[ref[UntypedStorage], Tensor]] = {}
-        """By the address of the storage of a wrapped tensor: a reference to it, and the parameter around the tensor."""
+        """Weak references to storages of wrapped tensors, with the parameters around them, by address."""
         self._wrapped_of: Module | None = None
 
     def share_with(self, other: ModuleStack, running: Iterable[tuple[Module, str]]) -> None:

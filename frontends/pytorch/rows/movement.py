@@ -1,4 +1,4 @@
-"""Rows of views, which cost nothing, of copies, indexing and embeddings, and of collectives."""
+"""Rows of views, which cost nothing, copies, indexing, embeddings and collectives."""
 
 from __future__ import annotations
 

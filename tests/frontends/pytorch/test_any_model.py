@@ -1848,7 +1848,7 @@ class Generates(Line):
 def test_a_number_that_is_no_shape_is_a_number():
     report = estimate(Generates(), (3,))
     assert report.total_report["macs"] == 3 * 32
-    assert any("3 were taken for numbers" in note for note in report.notes)
+    assert any("3 were read as numbers" in note for note in report.notes)
 
 
 def test_a_sentence_is_no_shape():
