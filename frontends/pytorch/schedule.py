@@ -32,14 +32,7 @@ from .tensors import not_compiled
 _PART = re.compile(r"[^.'\"\[\]]+")
 """A part of the name that TorchDynamo gives a module, ``L['self'].layers[0]``."""
 
-_PYTORCH_NAMES = {
-    "iadd": "add",
-    "isub": "sub",
-    "imul": "mul",
-    "itruediv": "div",
-    "truediv": "div",
-    "iand": "bitwise_and",
-}
+_ATEN = {"iadd": "add", "isub": "sub", "imul": "mul", "itruediv": "div", "truediv": "div", "iand": "bitwise_and"}
 """PyTorch's names of Python operators that have another name in Python."""
 
 
@@ -183,7 +176,7 @@ def _origins(nodes: Iterable[Node], paths: Mapping[str, str], counts: Counter[tu
     for node in nodes:
         if node.op in ("call_function", "call_method"):
             name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-            name = _PYTORCH_NAMES.get(name.strip("_"), name.strip("_"))
+            name = _ATEN.get(name.strip("_"), name.strip("_"))
             module = _module_of(node, paths)
             found[_source_name(node)] = Origin(module, name, counts[module, name], name in _NOT_TRACED)
             counts[module, name] += 1
