@@ -135,40 +135,40 @@ def is_model_folder(path: str) -> bool:
 # Traces of PyTorch, recognized by their first bytes.
 
 
-_OF_PROFILER = re.compile(rb'"(traceEvents|deviceProperties|distributedInfo|rocprofiler-sdk-tool)"\s*:')
+_PROFILER_KEY = re.compile(rb'"(traceEvents|deviceProperties|distributedInfo|rocprofiler-sdk-tool)"\s*:')
 
-_OF_OBSERVER = re.compile(rb'"nodes"\s*:\s*\[')
+_NODE_LIST = re.compile(rb'"nodes"\s*:\s*\[')
 
-_NODE = re.compile(rb'"(ctrl_deps|fw_parent|op_schema)"|\[pytorch\|profiler\|execution_trace')
+_NODE_FIELD = re.compile(rb'"(ctrl_deps|fw_parent|op_schema)"|\[pytorch\|profiler\|execution_trace')
 
-_EVENTS = re.compile(rb'\s*\[\s*\{(?![^{}]*"cat"\s*:\s*"(Session|Node)")[^{}]*"ph"\s*:')
-"""The beginning of a list of events, but not of ONNX Runtime, whose first event belongs to its session."""
+_EVENT_LIST = re.compile(rb'\s*\[\s*\{(?![^{}]*"cat"\s*:\s*"(Session|Node)")[^{}]*"ph"\s*:')
+"""The beginning of a list of trace events. A list of ONNX Runtime begins with a session event and does not match."""
 
 
-_OF_DEVICE = re.compile(rb"SQLite format 3\0|[^\n]*\bKernel_Name\b[^\n]*\bStart_Timestamp\b")
+_DEVICE_EXPORT = re.compile(rb"SQLite format 3\0|[^\n]*\bKernel_Name\b[^\n]*\bStart_Timestamp\b")
 """The beginning of an export of Nsight Systems, and of a kernel trace of rocprofv3."""
 
 
-_OF_PROTOBUF = re.compile(
+_PROTOBUF = re.compile(
     rb"\n[\x80-\xff]{0,4}[\x01-\x7f]"
     rb"(([\x30-\x7f]|[\x80-\xff][\x02-\x0f]).{0,200}?[\0-\x08\x0e-\x1f]"
     rb"|(\x08[\x80-\xff]{0,9}[\0-\x7f])?\x12[\x01-\x7f](/|Task |#))",
     re.DOTALL,
 )
-"""The beginning of a protobuf. Perfetto: a packet with a first field above number 5. Profilers of JAX and TensorFlow: a
-plane with its name."""
+"""The beginning of a protobuf file. Perfetto: a packet whose first field has a number above 5. Profilers of JAX and
+TensorFlow: a plane with its name."""
 
 
-_AS_TEXT = re.compile(rb"\n.{0,24}\xef\xbf\xbd.{0,24}/(device|host):", re.DOTALL)
+_PROTOBUF_AS_TEXT = re.compile(rb"\n.{0,24}\xef\xbf\xbd.{0,24}/(device|host):", re.DOTALL)
 """The beginning of a plane in a file that was wrongly saved as text, with U+FFFD instead of some bytes."""
 
 
 def is_trace(head: bytes) -> bool:
     """Return whether a file is a trace of a profiler or an execution trace, by its first bytes."""
-    if _OF_DEVICE.match(head) or _OF_PROTOBUF.match(head) or _AS_TEXT.match(head):
+    if _DEVICE_EXPORT.match(head) or _PROTOBUF.match(head) or _PROTOBUF_AS_TEXT.match(head):
         return True
     head = head.removeprefix(b"\xef\xbb\xbf")
     if head.lstrip()[:1] == b"{":
-        is_of_observer = _OF_OBSERVER.search(head) is not None and _NODE.search(head) is not None
-        return _OF_PROFILER.search(head) is not None or is_of_observer
-    return _EVENTS.match(head) is not None
+        is_execution_trace = _NODE_LIST.search(head) is not None and _NODE_FIELD.search(head) is not None
+        return _PROFILER_KEY.search(head) is not None or is_execution_trace
+    return _EVENT_LIST.match(head) is not None

@@ -2,7 +2,7 @@
 
 ``estimate(model.generate, …)``: a method of a module runs on a copy of that module. Any other callable is wrapped in a
 new module. The modules that it reaches through attributes, closures, defaults and globals become submodules of the
-wrapper. A model of Keras 3 on the PyTorch backend gets a :class:`Twin`.
+wrapper. A model of Keras 3 on the PyTorch backend is wrapped in a :class:`Twin`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from .meta.model_copy import MAX_ITEMS, MAX_PARTS, OBJECTS_OF_TORCH
 from .tensors import META, attributes_of, join
 
 MAX_DEPTH = 8
-"""The maximum number of references from a callable to a module that it reaches."""
+"""The maximum length of a chain of references from a callable to a module."""
 
 _LIBRARIES = ("torch", "builtins", "numpy", "collections", "functools", "logging", "threading")
+"""Packages whose globals and objects are not searched."""
 
 
 class Model(NamedTuple):
@@ -80,7 +81,7 @@ class CallableModule(Module):
         of_modules = set(map(id, self.parameters()))
         for name, tensor in tensors:
             if id(tensor) not in of_modules:
-                # not by ``register_parameter``, which takes no plain tensors
+                # ``register_parameter`` refuses plain tensors
                 self._parameters[_free_name(name, self._parameters)] = tensor
 
     def adopt(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -115,7 +116,7 @@ def as_model(model: Any) -> Model:
         return Model(twin_of(model))
     if isinstance(model, Module):
         return Model(model)
-    owner = _owner(model)
+    owner = _module_of_method(model)
     if owner is not None:
         return Model(owner, model)
     kind = type(name_of(model), (CallableModule,), {"__module__": __name__})
@@ -124,7 +125,7 @@ def as_model(model: Any) -> Model:
 
 
 def bound(called: Model, copied: Module) -> Callable[..., Any]:
-    """Return the callable of a loss, bound to the copy of its module; without a wrapper, which would add a row."""
+    """Return the callable of a loss, bound to the copy of its module; a wrapper, which would add a row, is dropped."""
     if isinstance(copied, CallableModule):
         return copied.function
     return copied if called.function is None else _rebound(called.function, copied)
@@ -134,9 +135,9 @@ def uses_torch(model: Any) -> bool:
     """Return whether a callable uses PyTorch: it reaches a module or tensor, or refers to something from ``torch``."""
     if isinstance(model, (type, ModuleType)) or not callable(model):
         return False
-    if _owner(model) is not None or any(isinstance(each, (Module, Tensor)) for _, each in _reached(model)):
+    if _module_of_method(model) is not None or any(isinstance(each, (Module, Tensor)) for _, each in _reached(model)):
         return True
-    function = _innermost(model)
+    function = _without_partials(model)
     if isinstance(function, (BuiltinFunctionType, BuiltinMethodType)):
         return str(function.__module__ or type(function.__self__).__module__).startswith("torch")
     if not isinstance(function, FunctionType):
@@ -161,7 +162,7 @@ def _patch_forward_once(module: Module, function: Callable[..., Any]) -> None:
 
 def name_of(function: Any) -> str:
     """Return the name of a callable, or of its class if it has no name of its own."""
-    function = _innermost(function)
+    function = _without_partials(function)
     name = getattr(function, "__qualname__", type(function).__name__)
     return str(name).rpartition("<locals>.")[2].replace("<lambda>", "lambda")
 
@@ -176,19 +177,19 @@ def how_to_call(function: Any) -> str:
         needed = ["…"]
     call = f"{name_of(function)}({', '.join(needed)})"
     module = str(getattr(function, "__module__", ""))
-    code = getattr(_innermost(function), "__code__", None)
+    code = getattr(_without_partials(function), "__code__", None)
     source = module if "." in module or code is None else Path(code.co_filename).name
     return f"pass its result, {call}; on the command line '{source}:{call}'"
 
 
-def _innermost(function: Any) -> Any:
+def _without_partials(function: Any) -> Any:
     while isinstance(function, partial):
         function = function.func
     return function
 
 
-def _owner(function: Any) -> Module | None:
-    function = _innermost(function)
+def _module_of_method(function: Any) -> Module | None:
+    function = _without_partials(function)
     owner = getattr(function, "__self__", None) if isinstance(function, MethodType) else None
     return owner if isinstance(owner, Module) else None
 
@@ -264,7 +265,7 @@ def _free_name(name: str, taken: Mapping[str, Any]) -> str:
 # by saving it. A twin of the model has a module for every layer, with the name of the layer and its variables on the
 # meta device. It runs the layers of Keras, which read these tensors in place of their variables: no weight is touched.
 
-MOST_ELEMENTS = 2**59
+MAX_ELEMENTS = 2**59
 """The maximum number of elements of a tensor: PyTorch stores its number of bytes in a signed 64-bit integer."""
 
 
@@ -291,7 +292,7 @@ class _Layer:
 
 
 class Twin(Module):
-    """A layer of Keras as a module of PyTorch, with its variables as parameters and buffers, and all layers below it.
+    """A module for a Keras layer: its variables are parameters and buffers, its sublayers are submodules.
 
     Args:
         layer: the layer.
@@ -303,14 +304,14 @@ class Twin(Module):
         twins[id(layer)] = self
         self.of_keras = _Layer(layer)
         for variable in layer._trainable_variables:
-            self._parameters[self._named(variable)] = Parameter(_on_meta(variable), bool(variable.trainable))
+            self._parameters[self._added_variable(variable)] = Parameter(_on_meta(variable), bool(variable.trainable))
         for variable in layer._non_trainable_variables:
-            self._buffers[self._named(variable)] = _on_meta(variable)
+            self._buffers[self._added_variable(variable)] = _on_meta(variable)
         for child in layer._layers:
             name = _name_in(child.name, self._modules)
             self._modules[name] = twins.get(id(child)) or _twin(child, twins)
 
-    def _named(self, variable: Any) -> str:
+    def _added_variable(self, variable: Any) -> str:
         name = _name_in(variable.name, self.of_keras.variables)
         self.of_keras.variables[name] = variable
         return name
@@ -320,7 +321,7 @@ class Twin(Module):
         import keras
 
         layer = self.of_keras.layer
-        args, by_name = _as_keras_takes(layer, args, kwargs)
+        args, by_name = _keras_arguments(layer, args, kwargs)
         with _meta_device(), keras.StatelessScope(initialize_variables=False) as scope:
             for path, twin in self.named_modules():
                 for name, variable in twin.of_keras.variables.items():
@@ -339,7 +340,7 @@ def twin_of(model: Any) -> Module:
         CostError: if the model is not built: it has no variables yet.
     """
     if not model.built:
-        raise CostError("the model has no variables yet. Build it first, model.build(shape)")
+        raise CostError("the model has no variables yet. Build it first: model.build(shape)")
     return _twin(model, {})
 
 
@@ -362,7 +363,7 @@ def _class_of(kind: Any) -> type[Twin]:
 def _on_meta(variable: Any) -> torch.Tensor:
     from keras.src.backend.torch.core import to_torch_dtype
 
-    if prod(variable.shape) > MOST_ELEMENTS:
+    if prod(variable.shape) > MAX_ELEMENTS:
         raise CostError(f"{variable.path} has the shape {variable.shape}, more elements than PyTorch supports")
     return torch.empty(tuple(variable.shape), dtype=to_torch_dtype(variable.dtype), device=META)
 
@@ -374,22 +375,22 @@ def _name_in(name: str, taken: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _meta_device() -> Iterator[None]:
-    # ``keras.device("meta")`` stores a string, which never equals ``tensor.device``: Keras would copy every tensor. It
-    # copies those too that say another device than this one.
+    # ``keras.device("meta")`` stores a string, which never equals ``tensor.device``, and Keras copies tensors on other
+    # devices than this. It is therefore set to the device that meta tensors report to captured code.
     from keras.src.backend.common import global_state
 
-    from .capture.dispatch_mode import THREAD
-
-    said = None if THREAD.mode is None else THREAD.mode.device
+    reported = None if THREAD.mode is None else THREAD.mode.device
     before = global_state.get_global_attribute("torch_device")
-    global_state.set_global_attribute("torch_device", META if said is None else said)
+    global_state.set_global_attribute("torch_device", META if reported is None else reported)
     try:
         yield
     finally:
         global_state.set_global_attribute("torch_device", before)
 
 
-def _as_keras_takes(layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+def _keras_arguments(
+    layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Sequence[Any], dict[str, Any]]:
     # Keras takes several inputs of a model as one argument, a dict.
     names = [x.name for x in declared_inputs(layer)]
     if len(names) > 1 and len(args) == len(names):

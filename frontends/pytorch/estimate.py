@@ -1,7 +1,7 @@
 """Estimate the cost of one pass of a module on the meta device, without weights or arithmetic.
 
 A copy of the model runs once. It runs again, with other assumptions, if the code asks for a GPU, if a list of integers
-in the inputs proves not to be a shape, or if a branch depends on data. Afterwards, :class:`KeptTensors` removes the
+in the inputs proves not to be a shape, or if a branch depends on data. Afterwards, :class:`LeakedTensors` removes the
 tensors of the run from caches and globals.
 """
 
@@ -44,7 +44,15 @@ from .capture.surroundings import (
     on_cpu,
     wait_for_threads,
 )
-from .inputs import consume, model_arguments, torch_dtype, variants_as_one, variants_with_arrays, variants_with_numbers
+from .inputs import (
+    consume,
+    count_most_expensive,
+    model_arguments,
+    torch_dtype,
+    variants_as_one,
+    variants_with_arrays,
+    variants_with_numbers,
+)
 from .meta.branches import Branch, Branches, EndlessLoopError
 from .meta.model_copy import has_lazy_parameters, keep_input_checks, meta_copy, supported_on_meta, wrapper_names
 from .meta.object_copy import Copies
@@ -81,7 +89,7 @@ from .training import (
 if TYPE_CHECKING:
     from .parallel.plan import Plan
 
-NO_COMMUNICATION = "what one process computes is counted, with whole parameters; communication is not counted"
+_NO_COMMUNICATION = "counts one process with unsharded parameters, and no communication"
 
 
 def accepts(model: object) -> bool:
@@ -94,7 +102,7 @@ def _is_program(model: object) -> bool:
     return export is not None and isinstance(model, export.ExportedProgram)
 
 
-@collector_off()  # a capture makes few cycles, and each of its many objects would be scanned again and again
+@collector_off()  # a capture makes many objects but few cycles: collections would scan them in vain
 def estimate(
     recorder: Recorder,
     model: Any,
@@ -126,12 +134,12 @@ def estimate(
         inputs: as for :func:`costcore.estimate`; None for no arguments, or for the inputs that a program was exported
             with. Of a tensor or array of floats, only shape, dtype and ``requires_grad`` are used; integers and bools,
             up to 2**20 of them, keep their values. A list or tuple of integers is passed unchanged if the parameter is
-            annotated as one, if the code uses the parameter as sizes, or if the list is in a dict that is an argument.
-        backward: whether the backward pass of the sum of all floating-point outputs is recorded as well.
-        dtype: dtype of the inputs given as shapes alone, ``torch.int64`` or ``"int64"``; None: that of the first
-            floating-point parameter.
-        regroup: whether functions that PyTorch implements in Python from several operators (``F.normalize``) count as
-            one operator in the forward pass, and are listed in ``recorder.regrouped``; or the names of such operators.
+            annotated so, if the code uses the parameter as sizes, or if the list is in a dict that is an argument.
+        backward: whether the backward pass is recorded, too.
+        dtype: dtype of the inputs given as shapes alone, ``torch.int64`` or ``"int64"``; None: the dtype of the
+            first floating-point parameter.
+        regroup: whether each function that PyTorch composes from operators in Python (``F.normalize``) counts as one
+            operator in the forward pass, listed in ``recorder.regrouped``; or the names of the operators to regroup.
         memory: whether the memory of the run is recorded.
         optimizer: runs a step of this optimizer after the backward pass: ``"sgd"``, ``"sgd_momentum"``, ``"adam"``,
             ``"adamw"``, or a function that takes the parameters and returns a ``torch.optim.Optimizer``.
@@ -142,17 +150,17 @@ def estimate(
             gradients only in the last micro-batch, and keep whole gradients until then.
         loss: computes the scalar loss from the output of the model; default: the sum of all floating-point outputs,
             whose own operators are not recorded. A loss or an optimizer implies ``backward``.
-        checkpoint: the modules that run under ``torch.utils.checkpoint``: the name of their class, of which the
-            outermost modules count, or a pattern of their paths. ``"Block(save=mm,attention)"`` saves the results of
+        checkpoint: the modules that run under ``torch.utils.checkpoint``: a class name, which selects the outermost
+            instances, or a pattern of module paths. ``"Block(save=mm,attention)"`` saves the results of
             these operators.
         precision: ``"bfloat16"``: the copy of the model is converted to bfloat16, and the optimizer keeps float32
             copies of its parameters; ``"pure_bfloat16"``: without these copies; ``"autocast"``: the forward pass runs
             under autocast to bfloat16.
-        mesh: number of processes along each dimension of a mesh, by name; one of them is counted.
-        plan: distributes the copy of the model over the mesh: a function of both, which returns the distributed model
-            or None if it changed the copy; for a mesh of one dimension also styles of ``parallelize_module`` by module,
-            or the name of one of :data:`.parallel.strategies.STRATEGIES`.
-        rank: which process of the mesh it is; negative numbers count from the last.
+        mesh: the sizes of a mesh of processes by name of the dimension; one process is counted.
+        plan: a function of the copy of the model and the mesh, which returns the distributed model, or None if it
+            changed the copy in place. For a mesh of one dimension also styles of ``parallelize_module`` by module, or
+            the name of one of :data:`.parallel.strategies.STRATEGIES`.
+        rank: the rank of the counted process in the mesh; negative ranks count from the last.
         device: with ``"cuda"``, ``torch.cuda.is_available()`` returns True in code of the model. Code that uses a GPU
             without this check runs in any case, with a note.
         nonzero: whether nonzero weights are counted, which reads all weights.
@@ -177,8 +185,7 @@ def estimate(
         raise TypeError(f"rank needs a mesh and a plan (got rank={rank!r})")
     if device not in (None, "cuda"):
         raise ValueError(
-            f"device must be 'cuda' or None (got {device!r}): nothing is computed on a device; report.time(device=…) "
-            "has times"
+            f"device must be 'cuda' or None (got {device!r}). For times on a device, call report.time(device=…)"
         )
     backward = backward or optimizer is not None or loss is not None
     check_is_training(backward, optimizer, step, checkpoint)
@@ -190,8 +197,8 @@ def estimate(
     model = called.module
     if isinstance(model, Twin) and precision in ALL_BFLOAT16:
         raise CostError(
-            f"precision={precision!r} converts a copy of a model, which Keras converts back. Make the model after "
-            "keras.config.set_dtype_policy('bfloat16')"
+            f"precision={precision!r} cannot convert a Keras model, as Keras converts its tensors back. "
+            "Call keras.config.set_dtype_policy('bfloat16') before you make the model"
         )
     if inputs is None and examples is None and needs_arguments(called):
         raise missing_inputs(called, partial(_runs, called.function or model))
@@ -220,7 +227,7 @@ def estimate(
         except CostError:
             if patched_modules() == patched:
                 raise
-        if patched_modules() != patched:  # the model imported them as it ran
+        if patched_modules() != patched:  # the model imported such modules as it ran
             other = recorder.of_another_run()
             _record_on_cpu(other, called, inputs, settings)
             recorder.adopt(other)
@@ -229,7 +236,8 @@ def estimate(
 
 
 def _record_on_cpu(recorder: Recorder, called: Model, inputs: Any, settings: _Settings) -> None:
-    # Record passes. If code that reads a device fails, it may have no path for a CPU: tensors then say "meta".
+    # Tensors report the device "cpu". If code that reads the device fails, it may support no CPU: in a second try,
+    # tensors report "meta".
     try:
         _record_all(recorder, called, inputs, settings)
     except CostError as error:
@@ -251,7 +259,7 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
     keeps_indices = False
 
     def record(given: Any, recorder: Recorder, branches: Branches) -> bool:
-        kept = KeptTensors(model)
+        kept = LeakedTensors(model)
         try:
             with patched_imports():
                 lost = _record(recorder, called, given, settings, kept, branches, keeps_indices)
@@ -262,15 +270,15 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
         recorder.notes += kept.remove()
         return lost
 
-    def again(error: CostError) -> bool:
+    def retry(error: CostError) -> bool:
         if settings.has_gpu is None and lacks_gpu(error.__cause__):
-            allowed, notes = settings._replace(has_gpu=False), [NAMES_A_GPU]
+            changed, notes = settings._replace(has_gpu=False), [NAMES_A_GPU]
         elif not settings.has_gradients and lacks_gradients(error.__cause__):
-            allowed, notes = settings._replace(has_gradients=True), []
+            changed, notes = settings._replace(has_gradients=True), []
         else:
             return False
         other = recorder.of_another_run()
-        _record_all(other, called, inputs, allowed)
+        _record_all(other, called, inputs, changed)
         recorder.adopt(other)
         recorder.notes += notes
         return True
@@ -279,8 +287,9 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
     try:
         lost = record(inputs, recorder, branches)
     except CostError as error:
-        if again(error):
+        if retry(error):
             return
+        # Code may exclude index 0, which an assumed ``argmax`` returned, such as a zero frequency: try index 1.
         if not FIRST_CHOICE.get() and any(each.what == ASSUMPTIONS[BALANCED] for each in recorder.assumptions):
             other = recorder.of_another_run()
             token = FIRST_CHOICE.set(1)
@@ -293,44 +302,42 @@ def _record_all(recorder: Recorder, called: Model, inputs: Any, settings: _Setti
             recorder.adopt(other)
             return
         failed: list[CostError] = []
-        found = _with_integer_lists(recorder, called, inputs, record, failed)
+        found = _with_raw_inputs(recorder, called, inputs, record, failed)
         past: list[CostError] = []
-        found = found or _past_checks(recorder, inputs, record, branches, error, past)
-        if found is None and any(again(each) for each in past if lacks_gradients(each.__cause__)):
-            return
-        if found is None and failed:
-            if again(failed[-1]):
+        found = found or _without_checks(recorder, inputs, record, branches, error, past)
+        if found is None:
+            if any(retry(each) for each in past if lacks_gradients(each.__cause__)):
+                return
+            if not failed:
+                raise
+            if retry(failed[-1]):
                 return
             raise failed[-1] from failed[-1].__cause__
-        if found is None:
-            raise
         inputs, branches = found
         lost = False
     if lost and recorder.assumptions:
-        # A list as index, ``x[[0, 2]]``, may lose the values of ``x``. Keeping them is slow: only a second run does.
+        # Indexing with a list, ``x[[0, 2]]``, may lose the values of ``x``. Only a second run keeps them: it is slower.
         keeps_indices, branches, other = True, Branches({}), recorder.of_another_run()
         record(inputs, other, branches)
         recorder.adopt(other)
     if branches.met:
-        from .inputs import count_most_expensive
-
-        for of_side in count_most_expensive(recorder, branches, partial(record, inputs)):
-            if again(of_side):  # only this side runs a backward pass, or names a GPU
+        for failure in count_most_expensive(recorder, branches, partial(record, inputs)):
+            if retry(failure):  # only this side runs a backward pass, or names a GPU
                 return
 
 
-def _with_integer_lists(
+def _with_raw_inputs(
     recorder: Recorder,
     model: Model,
     inputs: Any,
     record: Callable[[Any, Recorder, Branches], object],
     failed: list[CostError],
 ) -> tuple[Any, Branches] | None:
-    """Record a run in which the model receives a list of integers, an array, a dict or a named tuple as it is.
+    """Record a run in which the model receives a list of integers, an array, a dict or a named tuple unchanged.
 
     Returns:
-        The inputs of the run, and the branches that it met; None if the model fails on all variants. Then ``failed``
-        receives the errors of variants with which it got further than with tensors.
+        The inputs of the run and its branches; None if the model fails on all variants of the inputs. Then ``failed``
+        receives the errors of variants on which more calls ran than in ``recorder``.
     """
     forward = model.forward
     variants = variants_with_numbers(forward, inputs), variants_with_arrays(inputs), variants_as_one(forward, inputs)
@@ -352,7 +359,7 @@ _MAX_CHECKS = 8
 """The maximum number of conditions that are assumed False because the model fails otherwise."""
 
 
-def _past_checks(
+def _without_checks(
     recorder: Recorder,
     inputs: Any,
     record: Callable[[Any, Recorder, Branches], object],
@@ -396,9 +403,9 @@ class _Settings(NamedTuple):
     rank: int
     dtype: torch.dtype | str | None
     examples: Any
-    """The inputs that a program was exported with; None for a module."""
+    """The example inputs of an exported program; None for a module."""
     has_gpu: HasGpu
-    """The answer to code that asks for a GPU; None: tensors say that they are on a CPU; "meta": as they are."""
+    """What ``torch.cuda.is_available()`` returns to the model; None: tensors report a CPU; "meta": they report meta."""
     has_gradients: bool
     """Whether the forward pass runs with gradients."""
 
@@ -408,7 +415,7 @@ def _record(
     called: Model,
     inputs: Any,
     settings: _Settings,
-    kept: KeptTensors,
+    kept: LeakedTensors,
     branches: Branches,
     keeps_indices: bool,
 ) -> bool:
@@ -424,7 +431,7 @@ def _record(
         keeps_indices: whether tensors that a list indexes keep their values.
 
     Returns:
-        Whether such a tensor may have lost its values.
+        Whether a tensor that a list indexes may have lost its values.
     """
     operators, backward, optimizer, step = settings.operators, settings.backward, settings.optimizer, settings.step
     precision, mesh, plan = settings.precision, settings.mesh, settings.plan
@@ -444,14 +451,14 @@ def _record(
     in_precision(meta_model, precision)
     if examples is not None:
         keep_input_checks(model, meta_model, len(examples[0]))
-    recorder.notes += (f"{name}: {NO_COMMUNICATION}" for name in wrapper_names(model))
+    recorder.notes += (f"{name}: {_NO_COMMUNICATION}" for name in wrapper_names(model))
     recorder.notes += _note_on_shards(meta_model)
     if isinstance(dtype, str):
         dtype = torch_dtype(dtype, "dtype")
     if inputs is None and examples is not None:
         args, kwargs = without_data(examples)
         shapes = ", ".join(str(tuple(x.shape)) for x in tensors_of(args, kwargs))
-        recorder.notes.append(f"no inputs were passed: the program ran on those it was exported with, {shapes}")
+        recorder.notes.append(f"no inputs were passed: the program ran on its example inputs, {shapes}")
     else:
         default = dtype or _parameter_dtype(meta_model)
         args, kwargs = model_arguments(inputs, default, values, called.forward, recorder.notes, memo)
@@ -472,6 +479,7 @@ def _record(
         made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model, precision == "bfloat16")
         run = _Pass(called, meta_model, args, kwargs, values, settings, branches)
         if backward and step in ACCUMULATING and not _holds_gradients(meta_model):
+            # An earlier micro-batch, which is not counted, makes the gradients.
             with (
                 WholeEnds(capture(Recorder(), is_estimate=True, keeps_indices=keeps_indices)) as mode,
                 _unsynchronized(meta_model, step),
@@ -493,15 +501,13 @@ def _record(
             regrouping = RegroupedFunctions(mode, recorder, operators) if operators else nullcontext()
             held = run.forward_and_backward(mode, regrouping)
             if any(x is not None and copied.grad is x and x._version for copied, x in gradients):
-                recorder.notes.append(ADDS_TO_GRADIENTS)
+                recorder.notes.append(_ADDS_TO_GRADIENTS)
             if made_optimizer is not None:
                 with ModelErrorContext(model, mode.recording, "optimizer step", run.passed, values.missed):
                     run_optimizer(mode, made_optimizer, step)
         if identities.used_as_weights and sum(recorder.parameters.values()) > recorder.n_params_model:
             n = sum(identities.used_as_weights.values())
-            recorder.notes.append(
-                f"n_params has {n:,} elements of tensors that are weights, but no parameters of the model"
-            )
+            recorder.notes.append(f"n_params includes {n:,} elements of weights that are not parameters of the model")
         if values.missed and recorder.assumptions:
             recorder.notes.append(f"{type(model).__name__}: {missed_values(model, values.missed)}")
         del held  # as in a training loop, output and loss live until the end of the step
@@ -519,8 +525,8 @@ def _shape_lazy_parameters(
     branches: Branches,
     has_gpu: HasGpu,
 ) -> None:
-    # Lazy modules get the shapes of their parameters in a first pass, which is not counted. It has the values and takes
-    # the sides of branches of the pass that is counted.
+    # Lazy modules get the shapes of their parameters in a first pass, which is not counted. It uses the same values and
+    # takes the same sides of branches as the counted pass.
     own = Branches(branches.sides, branches.passing)
     with (
         _keep_random_state(),
@@ -557,11 +563,11 @@ def _holds_gradients(model: Module) -> bool:
     return any(parameter.grad is not None for parameter in model.parameters())
 
 
-ADDS_TO_GRADIENTS = "the parameters have gradients already, and the step adds to them: a first step does not"
+_ADDS_TO_GRADIENTS = "the step adds to existing gradients of the parameters; a step after zero_grad() does not"
 
 
 def _copy_gradients(model: Module, memo: Mapping[int, Any]) -> Iterator[tuple[Tensor, Tensor | None]]:
-    # A step of the user adds to the gradients that there are, unless it sets them to None first.
+    # A training step of the user adds to existing gradients, unless it sets them to None first.
     for parameter in model.parameters():
         x, copied = parameter.grad, memo.get(id(parameter))
         if type(x) is not Tensor or x.layout is not torch.strided or not isinstance(copied, Tensor):
@@ -647,40 +653,46 @@ def _keep_state(
         with parallel as distribute, _keep_random_state(), _keep_hooks(model), checkpoint:
             yield distribute
     finally:
-        torch.set_grad_enabled(has_gradients)  # Ctrl-C may end a block before it does
+        torch.set_grad_enabled(has_gradients)  # Ctrl-C may interrupt a block before it restores this
 
 
 @contextmanager
 def _keep_random_state() -> Iterator[None]:
     # If ``numpy.random`` is not imported yet, the user has not seeded it, and there is no state to keep.
     numpy_random = sys.modules.get("numpy.random")
-    state, of_python, of_numpy = torch.get_rng_state(), random.getstate(), numpy_random and numpy_random.get_state()
+    state, python_state, numpy_state = (
+        torch.get_rng_state(),
+        random.getstate(),
+        numpy_random and numpy_random.get_state(),
+    )
     try:
         yield
     finally:
         torch.set_rng_state(state)
-        random.setstate(of_python)
+        random.setstate(python_state)
         if numpy_random is not None:
-            numpy_random.set_state(of_numpy)
+            numpy_random.set_state(numpy_state)
 
 
-DRAWN = "random numbers of {} were drawn, which may decide what runs: another run may draw others"
+_DREW_RANDOM_NUMBERS = (
+    "the model drew random numbers from {}, which may decide its branches: another run may take others"
+)
 
 
 @contextmanager
 def _draws_noted(mode: CaptureMode) -> Iterator[None]:
     # Random numbers of PyTorch are meta tensors without values; those of Python and numpy can decide a branch.
     numpy_random = sys.modules.get("numpy.random")
-    of_python, of_numpy = random.getstate(), numpy_random and _values_of(numpy_random.get_state())
+    python_state, numpy_state = random.getstate(), numpy_random and _comparable(numpy_random.get_state())
     yield
-    if random.getstate() != of_python:
-        mode.assume(DRAWN.format("Python"))
-    if numpy_random is not None and _values_of(numpy_random.get_state()) != of_numpy:
-        mode.assume(DRAWN.format("numpy"))
+    if random.getstate() != python_state:
+        mode.assume(_DREW_RANDOM_NUMBERS.format("Python"))
+    if numpy_random is not None and _comparable(numpy_random.get_state()) != numpy_state:
+        mode.assume(_DREW_RANDOM_NUMBERS.format("numpy"))
 
 
-def _values_of(state: Any) -> tuple[Any, ...]:
-    # The state of numpy holds an array, which has no plain comparison.
+def _comparable(state: Any) -> tuple[Any, ...]:
+    # The state of numpy contains an array, which ``==`` compares by element.
     name, key, *rest = state
     return (name, key.tobytes(), *rest)
 
@@ -735,18 +747,14 @@ def _parameter_count(model: Module) -> int:
 
 
 def _note_on_shards(model: Module) -> Iterator[str]:
-    # of tensor parallelism
-    all_of_them = (p for module in modules_of(model) for p in module._parameters.values())
-    if all(type(p) in _NOT_SHARDED for p in all_of_them):
-        return
+    # Parameters that tensor parallelism shards are DTensors.
     parameters = {id(p): p for module in modules_of(model) for p in module._parameters.values() if p is not None}
+    if all(type(p) is Parameter for p in parameters.values()):
+        return
     local = {key: getattr(p, "_local_tensor", p).numel() for key, p in parameters.items() if not is_lazy(p)}
     n, n_local = sum(parameters[key].numel() for key in local), sum(local.values())
     if n_local < n:
         yield f"DTensor: this process is counted, with its shards of the parameters, {n_local:,} of {n:,} elements"
-
-
-_NOT_SHARDED = (Parameter, type(None))
 
 
 def _parameter_dtype(model: Module) -> torch.dtype:
@@ -780,7 +788,7 @@ _caches: WeakKeyDictionary[type, set[ref[Any]]] = WeakKeyDictionary()
 """The ``lru_cache`` objects that the code of a class may use, by class."""
 
 
-class KeptTensors:
+class LeakedTensors:
     """Cleans up tensors that code keeps outside of the model: in caches, globals or class attributes.
 
     Caches of functions that hold tensors of an earlier run are cleared at the start: the estimate would otherwise not
@@ -831,7 +839,7 @@ class KeptTensors:
         self._watched.append(identities)
 
     def clean_up(self) -> None:
-        """Clear caches and restore globals alone: after an error, the traceback keeps most other tensors alive."""
+        """Clear caches and restore globals, as after an error: the traceback then keeps all other tensors alive."""
         _clear_caches_of(self._classes)
         self._restore_namespaces()
 
@@ -848,11 +856,11 @@ class KeptTensors:
         _remove_from_holders(self._tensors())
         if not self._tensors():
             return
-        gc.collect()  # cycles that an earlier collection, such as one by the code of the model, found in use
+        gc.collect()  # cycles that survived an earlier collection, such as one by the code of the model
         kept = [tensor for tensor in self._tensors() if tensor.is_meta]
         if kept:
             stay = "stay" if len(kept) > 1 else "stays"
-            yield f"{_described(kept)} of this estimate {stay} where the code of the model keeps them, without data"
+            yield f"{_described(kept)} of this estimate {stay} in objects of the code of the model, without data"
 
     def _used_from_before(self) -> Iterator[str]:
         used = {storage._cdata for each in self._watched for storage in each.from_outside() if storage.device != META}
@@ -872,21 +880,23 @@ class KeptTensors:
     def _restore_namespaces(self) -> None:
         kept = set(map(id, self._tensors()))
         for names, was in self._names_of_modules if kept else ():  # a class may list the modules that it made
-            for name, value in [*names.items()]:
-                if value is was.get(name) or kept.isdisjoint(map(id, _within([value]))):
-                    continue
+            for name in _leaking(names, was, kept):
                 if name in was:
                     names[name] = was[name]
                 else:
                     del names[name]
         for owner, before in (*self._namespaces, *self._others) if kept else ():
-            for name, value in [*vars(owner).items()]:
-                if value is before.get(name) or kept.isdisjoint(map(id, _within([value]))):
-                    continue
+            for name in _leaking(vars(owner), before, kept):
                 if name in before:
                     setattr(owner, name, before[name])
                 else:
                     delattr(owner, name)
+
+
+def _leaking(names: Mapping[str, Any], before: Mapping[str, Any], kept: set[int]) -> Iterator[str]:
+    for name, value in [*names.items()]:
+        if value is not before.get(name) and not kept.isdisjoint(map(id, _within([value]))):
+            yield name
 
 
 def clear_caches(model: Module) -> None:
@@ -906,12 +916,12 @@ def _is_of_user(kind: type) -> bool:
 
 
 def _modules_of_users(kinds: Iterable[type]) -> list[ModuleType]:
-    # Code of users, and of the packages that define the model, also keeps tensors in globals of other modules.
+    # Modules that may keep tensors in globals: those of the user, and of the packages that define the model.
     packages = frozenset(kind.__module__.partition(".")[0] for kind in kinds)
-    n_modules, names = _searched.get(packages, (0, []))
+    n_modules, names = _last_search.get(packages, (0, []))
     if n_modules != len(sys.modules):
         names = [name for name, module in [*sys.modules.items()] if _may_keep_tensors(name, module, packages)]
-        _searched[packages] = len(sys.modules), names
+        _last_search[packages] = len(sys.modules), names
     found = (sys.modules.get(name) for name in names)
     return [module for module in found if type(module) is ModuleType]
 
@@ -927,8 +937,8 @@ def _may_keep_tensors(name: str, module: Any, packages: Collection[str]) -> bool
     return is_own or name == "__main__"
 
 
-_searched: dict[frozenset[str], tuple[int, list[str]]] = {}
-"""The number of imported modules at the last search, and the names of those of users, by the packages of a model."""
+_last_search: dict[frozenset[str], tuple[int, list[str]]] = {}
+"""The number of imported modules at the last search, and the names that it found, by the packages of a model."""
 
 _INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
 

@@ -1,4 +1,4 @@
-"""Inputs of an estimate as meta tensors, and outputs that compute only when their caller reads them.
+"""Turn inputs of an estimate into meta tensors, and run outputs that compute only when the caller reads them.
 
 ``(64, 64)`` may be the shape of a tensor or two integers: annotations, defaults, names and the code of ``forward``
 decide. The last section runs both sides of branches that depend on data.
@@ -70,7 +70,7 @@ def model_arguments(
         values: receives the values of inputs of integers or bools that have data.
         forward: the function that is called with them; its signature and code distinguish shapes from integer lists.
         notes: receives a note if a list inside other inputs is read as a shape.
-        memo: the copies that exist, by id of the original, as of ``copy.deepcopy``; receives those of objects.
+        memo: existing copies by id of the original, as in ``copy.deepcopy``; receives new copies of objects.
 
     Raises:
         TypeError: for an input in any other form.
@@ -78,7 +78,7 @@ def model_arguments(
     """
     if inputs is None:
         return (), {}
-    if forward is not None and _is_one(forward, inputs):
+    if forward is not None and _is_single_argument(forward, inputs):
         inputs = (inputs,)
     reader = _Reader(dtype, values, {} if memo is None else memo)
     reader.copy_modules([*inputs.values()] if isinstance(inputs, Mapping) else inputs)
@@ -108,7 +108,7 @@ def model_arguments(
 def variants_with_numbers(forward: Callable[..., Any], inputs: Any) -> Iterator[tuple[Any, str]]:
     """Yield the inputs with one ambiguous list passed as integers instead of a tensor of that shape, and a note.
 
-    A list is ambiguous if neither the signature nor the code of the model shows what it is.
+    A list is ambiguous if neither the signature nor the code of the model shows its meaning.
     """
     is_by_name = isinstance(inputs, Mapping)
     if not is_by_name and isinstance(inputs, (list, tuple)) and inputs and all(type(item) is int for item in inputs):
@@ -116,7 +116,7 @@ def variants_with_numbers(forward: Callable[..., Any], inputs: Any) -> Iterator[
             text = ", ".join(map(str, inputs))
             yield (
                 [*map(Value, inputs)],
-                f"inputs: {text} taken for numbers: the model does not run on such a tensor",
+                f"inputs: {text} were read as numbers: the model does not run on a tensor of that shape",
             )
         return
     if not is_by_name and (not isinstance(inputs, (list, tuple)) or _is_shape(inputs) or _is_shape_with_dtype(inputs)):
@@ -125,22 +125,22 @@ def variants_with_numbers(forward: Callable[..., Any], inputs: Any) -> Iterator[
     for key, value in inputs.items() if is_by_name else enumerate(inputs):
         if isinstance(value, (list, tuple)) and not _is_shape_with_dtype(value) and kind_of(key) is Kind.UNKNOWN:
             name = key if is_by_name else f"inputs[{key}]"
-            taken = f"{name}: {short_repr(value)} was taken for numbers"
+            reading = f"{name}: {short_repr(value)} was read as numbers"
             given = inputs.items() if is_by_name else enumerate(inputs)
             changed = {k: Value(v) if k == key else v for k, v in given}
-            note = f"{taken}: the model does not run on a tensor of that shape"
+            note = f"{reading}: the model does not run on a tensor of that shape"
             yield (changed if is_by_name else [*changed.values()]), note
 
 
 def variants_with_arrays(inputs: Any) -> Iterator[tuple[Any, str]]:
-    """Yield the inputs with all arrays passed as they are instead of as tensors, and a note; nothing without arrays."""
+    """Yield the inputs with all arrays unchanged instead of as tensors, and a note; nothing without arrays."""
     changed = _with_arrays(inputs)
     if changed is not inputs:
         yield changed, "arrays among the inputs were passed as arrays: the model does not run on tensors"
 
 
 def variants_as_one(forward: Callable[..., Any], inputs: Any) -> Iterator[tuple[Any, str]]:
-    """Yield a dict or a named tuple as the one argument of the model instead of as its arguments, and a note."""
+    """Yield the inputs with a dict or named tuple as a single argument instead of unpacked, and a note."""
     if (isinstance(inputs, Mapping) or _is_named_tuple(inputs)) and _accepts(forward, (0,), {}):
         kind = "named tuple" if _is_named_tuple(inputs) else type(inputs).__name__
         yield (
@@ -149,8 +149,9 @@ def variants_as_one(forward: Callable[..., Any], inputs: Any) -> Iterator[tuple[
         )
 
 
-def _is_one(forward: Callable[..., Any], inputs: Any) -> bool:
-    # A batch of a library, such as a TensorDict, is a mapping as well. A dict may have a wrong name, which is an error.
+def _is_single_argument(forward: Callable[..., Any], inputs: Any) -> bool:
+    # A named tuple, or a mapping of a library, such as a TensorDict. A plain dict is always unpacked, so that a wrong
+    # name in it is an error.
     if _is_named_tuple(inputs):
         has_names = _accepts(forward, inputs, {})
     elif isinstance(inputs, Mapping) and type(inputs) not in _DICTS:
@@ -182,7 +183,7 @@ def _note_on(guessed: Mapping[str, Sequence[int]]) -> str:
     (name, value), *rest = guessed.items()
     others = f", and {len(rest)} other list{'s' * (len(rest) > 1)} likewise" if rest else ""
     text = short_repr([*value])
-    return f"{name}: {text} was taken for the shape of a tensor{others}; costcore.Value({text}) passes the numbers"
+    return f"{name}: {text} was read as the shape of a tensor{others}; costcore.Value({text}) passes the numbers"
 
 
 def torch_dtype(name: str, place: str) -> torch.dtype:
@@ -225,10 +226,10 @@ class _Reader:
                 return deepcopy(value.value)
             read = self.read(value.value, name, Kind.NUMBERS)
             if type(value.value) is Tensor and _is_dense(value.value) and is_small(value.value):
-                self._values.give(read, value.value.detach())  # of floats too
+                self._values.give(read, value.value.detach())  # values of floats, too
             return read
         if isinstance(value, Tensor):
-            return self._like(value, name)
+            return self._meta_tensor(value, name)
         if isinstance(value, Operand):
             return _empty(value.shape, torch_dtype(value.dtype, name), name)
         if _is_shape_with_dtype(value):
@@ -245,17 +246,17 @@ class _Reader:
             return type(value)(items) if type(value) in (list, tuple) else type(value)(*items)
         if _is_array_of_numbers(value):
             is_scalar = not getattr(value, "shape", (1,)) and hasattr(value, "item") and hasattr(value, "tobytes")
-            return value if is_scalar else _like(torch.as_tensor(value), self._values)
+            return value if is_scalar else _to_meta(torch.as_tensor(value), self._values)
         return value if type(value) in _ATOMS else self._copied(value, name)
 
-    def _like(self, tensor: Tensor, name: str) -> Tensor:
+    def _meta_tensor(self, tensor: Tensor, name: str) -> Tensor:
         if tensor.is_quantized:
             raise CostError(f"{name}: PyTorch has no kernels for quantized tensors without data; {WRAPPER}")
         if id(tensor) in self._memo:  # a parameter of the model, or a tensor that it shares
             return self._memo[id(tensor)]
-        if id(tensor) not in self._made:  # one tensor stays one: some models compare their inputs by identity
+        if id(tensor) not in self._made:  # the same tensor has the same copy: some models compare inputs by identity
             try:
-                self._made[id(tensor)] = _like(tensor, self._values)
+                self._made[id(tensor)] = _to_meta(tensor, self._values)
             except (RuntimeError, AttributeError) as error:
                 layout = "torch.strided (torch.jagged works)" if tensor.is_nested else tensor.layout
                 kind = f"{'nested ' * tensor.is_nested}{type(tensor).__name__} of layout {layout}"
@@ -265,11 +266,11 @@ class _Reader:
     def _copied(self, value: Any, name: str) -> Any:
         # An object of any class: a batch, a cache, a configuration, a function.
         if isinstance(value, PackedSequence):
-            rest = [None if x is None else self._like(x, name) for x in value[2:]]
-            return PackedSequence(self._like(value.data, name), value.batch_sizes, *rest)
+            rest = [None if x is None else self._meta_tensor(x, name) for x in value[2:]]
+            return PackedSequence(self._meta_tensor(value.data, name), value.batch_sizes, *rest)
         if isinstance(value, Module):
             return self._memo[id(value)] if id(value) in self._memo else meta_copy(value, self._values, memo=self._memo)
-        with _TensorCopies(partial(self._like, name=name)):
+        with _TensorCopies(partial(self._meta_tensor, name=name)):
             return deep_copy(value, self._memo)
 
     def _integers(self, value: Sequence[int], name: str, kind: Kind) -> Any:
@@ -281,7 +282,7 @@ class _Reader:
 
 
 def _is_array_of_numbers(value: Any) -> bool:
-    # An image, a table, or an array of objects or texts has no tensor.
+    # Not an image, a table, or an array of objects or texts.
     if not (hasattr(value, "__array_interface__") or hasattr(value, "__array__")):
         return False
     return getattr(getattr(value, "dtype", None), "kind", "O") not in "OSUVMm"
@@ -312,8 +313,8 @@ class _TensorCopies(TorchFunctionMode):
             return self._like(args[0]) if func is Tensor.__deepcopy__ else func(*args, **(kwargs or {}))
 
 
-def _like(tensor: Tensor, values: Values) -> Tensor:
-    # The values of integers and bools are known, those of floats are not.
+def _to_meta(tensor: Tensor, values: Values) -> Tensor:
+    # Only integers and bools keep their values.
     if tensor.layout in SPARSE_LAYOUTS:
         return sparse_on_meta(tensor)
     if tensor.layout is not torch.strided or tensor.is_nested or _is_wrapper(tensor):
@@ -328,7 +329,7 @@ def _like(tensor: Tensor, values: Values) -> Tensor:
 
 
 def _is_wrapper(tensor: Tensor) -> bool:
-    # a DTensor, or a quantized tensor; some of integers, such as the indices of PyTorch Geometric, are tensors as well
+    # A DTensor or a quantized tensor. Wrappers of integers (indices of PyTorch Geometric) are copied as plain tensors.
     return type(tensor) not in PLAIN and tensor.is_floating_point() and is_traceable_wrapper_subclass(tensor)
 
 
@@ -414,10 +415,10 @@ _SIZE_ARGUMENTS = frozenset(
 )
 """Keyword arguments of PyTorch that take integers."""
 
-_OF_INTEGERS = frozenset(("range", "Size", "zeros", "ones", "empty", "rand", "randn", "full"))
+_TAKE_INTEGERS = frozenset(("range", "Size", "zeros", "ones", "empty", "rand", "randn", "full"))
 """Functions whose arguments are integers."""
 
-_OF_TENSOR_AND_INTEGERS = frozenset(
+_TAKE_TENSOR_AND_INTEGERS = frozenset(
     (
         *("interpolate", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"),
         *("adaptive_max_pool2d", "upsample", "pad", "split", "split_with_sizes", "unflatten", "view"),
@@ -426,14 +427,14 @@ _OF_TENSOR_AND_INTEGERS = frozenset(
 )
 """Functions and methods that take integers after the tensor."""
 
-_OF_LISTS = frozenset(("tensor", "as_tensor", "LongTensor", "IntTensor"))
-"""Functions that make a tensor of a list of integers."""
+_MAKE_TENSORS = frozenset(("tensor", "as_tensor", "LongTensor", "IntTensor"))
+"""Functions that make a tensor from a list of integers."""
 
 _NAMESPACES = frozenset(("torch", "F", "functional"))
 
 
 def kinds_of_arguments(forward: Callable[..., Any] | None, inputs: Any, is_by_name: bool) -> Callable[[Any], Kind]:
-    """Return a function from position or name of an argument to the kind of its integers.
+    """Return a function that maps the position or name of an argument to the kind of its integers.
 
     Args:
         forward: the function with which the model is called; None if unknown.
@@ -534,20 +535,21 @@ def _uses(code: CodeType) -> tuple[ast.AST, ...]:
 def _uses_numbers(node: ast.AST, name: str, value: Any) -> bool:
     is_list = isinstance(value, list) and _is_flat(value)  # else it may be a list of tensors
     if isinstance(node, ast.Call):
-        is_converted = is_list and _called(node)[0] in _OF_LISTS and any(_is_named(x, name) for x in node.args)
+        is_converted = is_list and _called(node)[0] in _MAKE_TENSORS and any(_is_named(x, name) for x in node.args)
         return is_converted or any(_is_named(argument, name) for argument in _integers_of(node))
     if isinstance(node, ast.Assign):
         return _is_named(node.value, name) and _unpacks(node.targets[0], [value])
     if isinstance(node, (ast.For, ast.comprehension)):
         if _is_named(node.iter, name):
             items = value if isinstance(value, (list, tuple)) else ()
-            return is_list or _unpacks(node.target, items) or (isinstance(node, ast.For) and _is_index(node))
+            return is_list or _unpacks(node.target, items) or (isinstance(node, ast.For) and _is_used_as_index(node))
         is_iterated = isinstance(node.iter, ast.Call) and _called(node.iter)[0] in ("enumerate", "reversed", "zip")
         return is_list and is_iterated and any(_is_named(x, name) for x in node.iter.args)  # type: ignore[attr-defined]
     return False
 
 
 def _called(call: ast.Call) -> tuple[str, bool]:
+    # The name of the function, and whether it is a method of an object, not a function of a namespace.
     function = call.func
     if not isinstance(function, ast.Attribute):
         return getattr(function, "id", ""), False
@@ -557,10 +559,13 @@ def _called(call: ast.Call) -> tuple[str, bool]:
 def _integers_of(call: ast.Call) -> Iterator[ast.expr]:
     yield from (keyword.value for keyword in call.keywords if keyword.arg in _SIZE_ARGUMENTS)
     called, is_method = _called(call)
-    if called in _OF_INTEGERS:
+    if called in _TAKE_INTEGERS:
         yield from call.args
-    elif called in _OF_TENSOR_AND_INTEGERS:
-        yield from call.args if is_method and called != "split" else call.args[:1] if is_method else call.args[1:]
+    elif called in _TAKE_TENSOR_AND_INTEGERS:
+        if not is_method:
+            yield from call.args[1:]
+        else:
+            yield from call.args[:1] if called == "split" else call.args
 
 
 def _is_named(node: ast.expr, name: str) -> bool:
@@ -583,7 +588,7 @@ def _unpacks(target: ast.expr, values: Sequence[Any]) -> bool:
     return bool(flat) and len(flat) == len(values) and any(x[0] != n for x in flat)
 
 
-def _is_index(loop: ast.For) -> bool:
+def _is_used_as_index(loop: ast.For) -> bool:
     # ``self.layers[i]`` shows that the loop variable ``i`` is an integer.
     if not isinstance(loop.target, ast.Name):
         return False
@@ -614,11 +619,11 @@ MAX_DEPTH = 16
 
 _FUNCTIONS = (FunctionType, MethodType, partial)
 
-_NO_ITERABLES = (Tensor, Module, str, bytes, type, Sized, Mapping, Sequence, Set)
+_NOT_LAZY = (Tensor, Module, str, bytes, type, Sized, Mapping, Sequence, Set)
 
 
 class Consumed(list[Any]):
-    """The values of an iterator; also an iterator over them, as the function ``loss`` of a user may take one."""
+    """The values of an iterator; also itself an iterator, because a ``loss`` of the user may call ``next`` on it."""
 
     _rest: Iterator[Any] | None = None
 
@@ -633,7 +638,7 @@ class _Consumer:
         self._recording = recording
         self.values: list[Any] = []
         self._holders: list[Any] = []
-        """The containers around the present value; a container that contains itself would never end without them."""
+        """The containers around the current value; they end the recursion in a container that contains itself."""
         self._first = self._n_calls()
 
     def _n_calls(self) -> int:
@@ -663,14 +668,14 @@ class _Consumer:
         elif _has_result(value):
             return self._taken(value.result() if isinstance(value, Future) else value.wait())
         elif _is_lazy(value):
-            return self._all_of(value)
+            return self._all_values(value)
         else:
-            return self._inside(value)
+            return self._in_container(value)
         return value
 
     def _note(self, what: str) -> None:
         self._recording.assumptions.note(
-            f"forward returned {what}, which an estimate does not run: what it computes is not counted"
+            f"forward returned {what}, which an estimate does not run: its cost is not counted"
         )
 
     def _taken(self, value: Any) -> Any:
@@ -678,7 +683,7 @@ class _Consumer:
         self.values.append(value)
         return value
 
-    def _all_of(self, value: Iterable[Any]) -> Any:
+    def _all_values(self, value: Iterable[Any]) -> Any:
         found, before = Consumed(), self._n_calls()
         iterator = iter(value)
         while len(self.values) < MAX_ITEMS and self._n_calls() - self._first < MAX_CALLS:
@@ -689,12 +694,12 @@ class _Consumer:
                 return value if is_container else found
             found.append(self._taken(item))
         self._recording.assumptions.note(
-            f"of an iterator that forward returned ({type(value).__name__}) the first {len(self.values):,} values are "
-            "counted: it seems to be endless"
+            f"forward returned an iterator ({type(value).__name__}) that seems endless: the first "
+            f"{len(self.values):,} values are counted"
         )
         return found
 
-    def _inside(self, value: Any) -> Any:
+    def _in_container(self, value: Any) -> Any:
         if isinstance(value, MutableMapping):
             for key, item in [*value.items()]:
                 if (new := self.consumed(item)) is not item:
@@ -711,10 +716,10 @@ class _Consumer:
             for item in value:
                 self.consumed(item)
         elif isinstance(value, SimpleNamespace) or is_dataclass(value) or _is_of_user(type(value)):
-            self._inside_object(value)
+            self._in_attributes(value)
         return value
 
-    def _inside_object(self, value: Any) -> None:
+    def _in_attributes(self, value: Any) -> None:
         # All fields of a dataclass, but only iterators among the attributes of other objects
         attributes = getattr(value, "__dict__", None)
         has_fields = isinstance(value, SimpleNamespace) or is_dataclass(value)
@@ -755,7 +760,7 @@ def consume(mode: CaptureMode, model: Module, result: Any) -> Any:
 def _is_lazy(value: Any) -> bool:
     if isinstance(value, Iterator):
         return not isinstance(value, (IOBase, Consumed))
-    return _is_of_user(type(value)) and isinstance(value, Iterable) and not isinstance(value, _NO_ITERABLES)
+    return _is_of_user(type(value)) and isinstance(value, Iterable) and not isinstance(value, _NOT_LAZY)
 
 
 def _has_result(value: Any) -> bool:
@@ -772,7 +777,7 @@ def _name(value: Any) -> str:
     return str(getattr(value, "__qualname__", type(value).__name__)).rpartition("<locals>.")[2]
 
 
-# Branches that data decide: both sides are run, and the more expensive one is counted
+# Data-dependent branches: both sides run, and the more expensive one is counted
 
 
 MAX_RUNS = 16
@@ -784,13 +789,13 @@ def count_most_expensive(
 ) -> Sequence[CostError]:
     """Replace the recorded run by one that takes the most expensive side of every branch.
 
-    The other side of a branch is tried in all modules that share the code of the branch, and then in each single module
-    of several. A side on which the model fails, or does not end, is not taken.
+    The other side of a branch is tried in all modules that share its code, and then in each of these modules alone. A
+    side on which the model fails, or does not end, is not taken.
 
     Args:
         recorder: has the first run, in which all conditions are True.
-        first: the branches that it met.
-        record: records a run on other sides.
+        first: the branches of that run.
+        record: records a run with the given sides of branches.
 
     Returns:
         The errors of the sides on which the model fails.
@@ -800,7 +805,7 @@ def count_most_expensive(
     tried: set[Branch] = set()
     n_runs = 0
     while n_runs < MAX_RUNS:
-        branch = next((each for each in _waiting(branches) if each not in tried), None)
+        branch = next((each for each in _candidates(branches) if each not in tried), None)
         if branch is None:
             break
         tried.add(branch)
@@ -814,11 +819,11 @@ def count_most_expensive(
             continue
         if most_expensive({False: best.calls, True: other.calls}, recorder).counted:
             best, branches = other, met
-    left = [each for each in _waiting(branches) if each not in tried and each[2] is None]
+    left = [each for each in _candidates(branches) if each not in tried and each[2] is None]
     if left:
         best.notes.append(
-            f"{len(left)} data-dependent branch{'es' * (len(left) > 1)} took the side on which the condition is True: "
-            f"the other sides of {MAX_RUNS} are tried"
+            f"{len(left)} data-dependent branch{'es' * (len(left) > 1)} assumed True without a comparison: other sides "
+            f"are tried in at most {MAX_RUNS} runs"
         )
     if best is not recorder:
         recorder.adopt(best)
@@ -829,8 +834,8 @@ def _common_side(sides: Mapping[Branch, bool], branch: Branch) -> bool:
     return sides.get((*branch[:2], None), True)
 
 
-def _waiting(branches: Branches) -> list[Branch]:
-    # First each branch in all modules that run its code, then in every single module if there are several.
+def _candidates(branches: Branches) -> list[Branch]:
+    # Each branch in all modules that share its code; then, if there are several, in each module alone.
     everywhere: list[Branch] = [*dict.fromkeys((code, position, None) for code, position, _ in branches.met)]
     n_modules = {each: sum(met[:2] == each[:2] for met in branches.met) for each in everywhere}
     return everywhere + [met for met in branches.met if n_modules[met[0], met[1], None] > 1]

@@ -1,8 +1,7 @@
-"""Kernels of other packages, by dotted name: which operator they are, and the shapes of their outputs.
+"""Kernels of other packages by dotted name: the operator that each computes, and the shapes of its outputs.
 
-A kernel that is only there for CUDA cannot run on the meta device; its shape rule makes the outputs. The rows are used
-when the package is imported. A name that begins with ``*.`` is that of a module in any package, as copies of the
-repository of Deformable DETR have.
+A CUDA kernel cannot run on the meta device; its shape rule makes the outputs. Rows are used if the package is
+imported. A name that begins with ``*.`` matches a module in any package, such as a copy of the code of Deformable DETR.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ class Kernel(NamedTuple):
         op: the canonical operator.
         inputs: the source of every operand: the name of an argument or parameter.
         attrs: the source of every attribute.
-        shapes: returns the outputs, ``shapes(*args)``, of a module ``shapes(module, *args)``.
-        facts: returns further attributes that values of arguments decide.
-        objects: in place of ``shapes`` and ``facts``, the result of a call with objects,
-            ``objects(known_values, module, *args)``; without the module for a function.
+        shapes: returns the outputs or their shapes: ``shapes(*args)``, for a module ``shapes(module, *args)``.
+        facts: returns further attributes, which depend on values of arguments.
+        objects: replaces ``shapes`` and ``facts`` for calls on objects, such as sparse points:
+            ``objects(known_values, module, *args)``, for a function without the module.
     """
 
     op: str
@@ -55,7 +54,7 @@ class Kernel(NamedTuple):
 
 
 _PAIRS: Mapping[str, Source] = {"pairs": lambda args: args.get("pairs"), "allowed": lambda args: args.get("allowed")}
-"""The pairs that a kernel of attention computes without a mask, and those that its mask allows."""
+"""Numbers of query-key pairs of an attention kernel: all, and those that its mask allows."""
 
 
 # Attention with the tokens before the heads
@@ -83,14 +82,14 @@ def _flash_kv(q: Tensor, kv: Tensor, *_: Any, **kwargs: Any) -> Any:
     return _with_probabilities(tuple(q.shape), kwargs)
 
 
-def _lengths(values: ValuesOf, cumulative: Any) -> list[int] | None:
+def _known_lengths(values: ValuesOf, cumulative: Any) -> list[int] | None:
     known = values(cumulative) if isinstance(cumulative, Tensor) else None
     return None if known is None else known.diff().tolist()
 
 
 @cache
-def _within(queries: int, keys: int, left: int, right: int) -> int:
-    # The last query is at the last key; -1 is no limit.
+def _pairs_in_window(queries: int, keys: int, left: int, right: int) -> int:
+    # The last query is aligned with the last key; -1 means no limit.
     first = [0 if left < 0 else max(0, i + keys - queries - left) for i in range(queries)]
     last = [keys - 1 if right < 0 else min(keys - 1, i + keys - queries + right) for i in range(queries)]
     return sum(max(0, end - start + 1) for start, end in zip(first, last, strict=True))
@@ -102,7 +101,7 @@ def _allowed(args: Arguments, heads: int, lengths: Iterable[tuple[int, int]], is
     right = 0 if is_causal else right
     if left < 0 and right < 0:
         return {}
-    return {"allowed": heads * sum(_within(queries, keys, left, right) for queries, keys in lengths)}
+    return {"allowed": heads * sum(_pairs_in_window(queries, keys, left, right) for queries, keys in lengths)}
 
 
 def _fixed_pairs(values: ValuesOf, args: Arguments) -> Mapping[str, Any]:
@@ -121,7 +120,7 @@ def _all_and_allowed(args: Arguments, q: Tensor, keys: int, is_causal: bool) -> 
 def _pairs_of_sequences(values: ValuesOf, args: Arguments) -> Mapping[str, Any]:
     # Without known lengths, every sequence is assumed to have the maximum length.
     heads = args["q"].shape[-2]
-    queries, keys = _lengths(values, args["cu_seqlens_q"]), _lengths(values, args["cu_seqlens_k"])
+    queries, keys = _known_lengths(values, args["cu_seqlens_q"]), _known_lengths(values, args["cu_seqlens_k"])
     if queries is None or keys is None:
         return {"pairs": heads * args["q"].shape[0] * int(args["max_seqlen_k"])}
     lengths = [*zip(queries, keys, strict=True)]
@@ -206,7 +205,7 @@ ATTENTION: Mapping[str, Kernel] = {
     "xformers.ops.fmha::memory_efficient_attention": Kernel(
         "token_major_attention", _QUERY_KEY_VALUE, {}, _like_query, _xformers_pairs
     ),
-    # By its ending, so that it is looked up only if this module of PyTorch is imported.
+    # By its suffix: it is used only if this module of PyTorch is imported.
     "*.nn.attention.varlen::varlen_attn": Kernel("token_major_attention", _QUERY_KEY_VALUE, {}, _varlen, _varlen_pairs),
     **{
         f"natten.functional::na{n}d": Kernel("neighborhood_attention", _QUERY_KEY_VALUE, _window(n), _like_query)
@@ -314,9 +313,14 @@ def _pair(value: Any) -> tuple[int, int]:
     return (value, value) if isinstance(value, int) else tuple(value)
 
 
+def _conv_sizes(sizes: Sequence[int], *settings: Sequence[int]) -> tuple[int, ...]:
+    axes = zip(sizes, *settings, strict=True)
+    return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in axes)
+
+
 def _conv_shape(x: Tensor, weight: Tensor, stride: Any, padding: Any, dilation: Any) -> tuple[int, ...]:
-    settings = zip(x.shape[2:], weight.shape[2:], *map(_pair, (stride, padding, dilation)), strict=True)
-    return (x.shape[0], weight.shape[0], *((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in settings))
+    sizes = _conv_sizes(x.shape[2:], weight.shape[2:], *map(_pair, (stride, padding, dilation)))
+    return (x.shape[0], weight.shape[0], *sizes)
 
 
 def _points_of(args: Arguments) -> int:
@@ -344,14 +348,11 @@ def _dcnv3(
     dw: int,
     *_: Any,
 ) -> tuple[int, ...]:
-    sizes = zip(x.shape[1:3], (kh, kw), (sh, sw), (ph, pw), (dh, dw), strict=True)
-    return (x.shape[0], *((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in sizes), x.shape[-1])
+    return (x.shape[0], *_conv_sizes(x.shape[1:3], (kh, kw), (sh, sw), (ph, pw), (dh, dw)), x.shape[-1])
 
 
 DEFORMABLE: Mapping[str, Kernel] = {
-    "mmcv.ops.multi_scale_deform_attn::MultiScaleDeformableAttnFunction": _DEFORMABLE._replace(
-        inputs={"x": "value", "locations": "sampling_locations", "weights": "attention_weights"}
-    ),
+    "mmcv.ops.multi_scale_deform_attn::MultiScaleDeformableAttnFunction": _DEFORMABLE,
     "*.ms_deform_attn_func::MSDeformAttnFunction": _DEFORMABLE,
     "mmcv.ops.modulated_deform_conv::ModulatedDeformConv2dFunction": Kernel(
         "deform_conv",
@@ -409,9 +410,9 @@ def _axis_of(name: str) -> Callable[[Arguments], int]:
     return lambda args: int(args[name].dim()) - 1
 
 
-def _reduced(src: Tensor, axis: int, size: int, has_places: bool) -> Any:
+def _reduced(src: Tensor, axis: int, size: int, has_indices: bool) -> Any:
     made = src.new_empty((*src.shape[:axis], size, *src.shape[axis + 1 :]), device="meta")
-    return (made, torch.empty_like(made, dtype=torch.int64)) if has_places else made
+    return (made, torch.empty_like(made, dtype=torch.int64)) if has_indices else made
 
 
 def _n_segments(index: Tensor, out: Tensor | None, axis: int, dim_size: int | None) -> int:
@@ -424,27 +425,27 @@ def _n_segments(index: Tensor, out: Tensor | None, axis: int, dim_size: int | No
     return int(index.max()) + 1 if index.numel() else 0
 
 
-def _scatter(has_places: bool) -> Callable[..., Any]:
+def _scatter(has_indices: bool) -> Callable[..., Any]:
     def shapes(
         src: Tensor, index: Tensor, dim: int = -1, out: Tensor | None = None, dim_size: int | None = None
     ) -> Any:
         axis = dim % src.dim()
-        return _reduced(src, axis, _n_segments(index, out, axis, dim_size), has_places)
+        return _reduced(src, axis, _n_segments(index, out, axis, dim_size), has_indices)
 
     return shapes
 
 
-def _csr(has_places: bool) -> Callable[..., Any]:
+def _csr(has_indices: bool) -> Callable[..., Any]:
     def shapes(src: Tensor, indptr: Tensor, out: Tensor | None = None) -> Any:
-        return _reduced(src, indptr.dim() - 1, indptr.shape[-1] - 1, has_places)
+        return _reduced(src, indptr.dim() - 1, indptr.shape[-1] - 1, has_indices)
 
     return shapes
 
 
-def _coo(has_places: bool) -> Callable[..., Any]:
+def _coo(has_indices: bool) -> Callable[..., Any]:
     def shapes(src: Tensor, index: Tensor, out: Tensor | None = None, dim_size: int | None = None) -> Any:
         axis = index.dim() - 1
-        return _reduced(src, axis, _n_segments(index, out, axis, dim_size), has_places)
+        return _reduced(src, axis, _n_segments(index, out, axis, dim_size), has_indices)
 
     return shapes
 
@@ -472,7 +473,7 @@ def _segments(index: str, axis: Source, shapes: Callable[[bool], Callable[..., A
 _SCATTER = _segments("index", lambda args: args["dim"] % args["src"].dim(), _scatter)
 
 SEGMENTS: Mapping[str, Kernel] = {
-    # Its other functions are written in PyTorch.
+    # The other functions of torch_scatter are composed of operators of PyTorch.
     **{f"torch_scatter.scatter::scatter_{name}": _SCATTER[name] for name in ("mul", "min", "max")},
     **{
         f"torch_scatter.segment_{kind}::segment_{name}_{kind}": kernel
@@ -566,7 +567,7 @@ def _norm(op: str, x: str, w: str = "weight", b: str = "bias", is_module: bool =
 
 
 def _loss(x: Tensor, target: Tensor, *args: Any, reduction: str = "mean", **_: Any) -> tuple[Any, ...]:
-    # The optional z-loss, accuracy and predictions of rows come with it.
+    # The kernel also returns the z-loss, accuracy and predictions, which are optional: here None.
     words = [value for value in args if isinstance(value, str)]
     is_scalar = (words[0] if words else reduction) != "none"
     return x.new_empty(() if is_scalar else tuple(target.shape)), None, None, None
@@ -587,7 +588,7 @@ _ACTIVATIONS = {
 
 
 def _engine_linear(module: Any, inp: Tensor, *_: Any, **__: Any) -> Any:
-    # Biases that the caller adds, and the normalized input, come with the product.
+    # On request, the layer also returns its bias, which the caller adds, and its normalized input.
     width = getattr(module, "out_features", None) or module.fc2_weight.shape[0]
     outputs: list[Any] = [(*inp.shape[:-1], width)]
     if getattr(module, "return_bias", False):
@@ -689,7 +690,7 @@ LAYERS: Mapping[str, Kernel] = {
         {"reduction": "reduction", "label_smoothing": lambda args: args.get("label_smoothing") or None},
         _loss,
     ),
-    # Its forward pass computes the gradients, too: they count in the backward pass, which only scales them.
+    # Its forward pass also computes the gradients, which the backward pass only scales. They count as backward.
     "liger_kernel.ops.fused_linear_cross_entropy::LigerFusedLinearCrossEntropyFunction": Kernel(
         "linear_cross_entropy",
         {"x": "_input", "w": "weight", "b": "bias", "target": "target", "class_weights": "ce_weight"},
@@ -716,7 +717,7 @@ LAYERS: Mapping[str, Kernel] = {
 }
 
 KERNELS: Mapping[str, Kernel] = {**ATTENTION, **SCANS, **DEFORMABLE, **SEGMENTS, **SPARSE, **ENGINE, **LAYERS}
-"""The kernels by the name of their function or class, ``package.module::name``; a class in any module of a package."""
+"""All kernels by ``package.module::name``. ``package::name`` is a class of modules anywhere in the package."""
 
 
 def _package(name: str) -> str:
@@ -724,24 +725,24 @@ def _package(name: str) -> str:
 
 
 PACKAGES = frozenset(map(_package, KERNELS))
-"""The packages that have them; ``*`` for any."""
+"""The packages of these kernels; ``*`` stands for any package."""
 
-_ANYWHERE = {name.partition("::")[0].removeprefix("*"): name for name in KERNELS if name.startswith("*.")}
+_BY_SUFFIX = {name.partition("::")[0].removeprefix("*"): name for name in KERNELS if name.startswith("*.")}
 
-_ENDS_ANYWHERE = re.compile(f".*(?:{'|'.join(map(re.escape, _ANYWHERE))})$").match
+_HAS_SUFFIX = re.compile(f".*(?:{'|'.join(map(re.escape, _BY_SUFFIX))})$").match
 
 
 def loaded_kernels() -> Mapping[str, Kernel]:
     """Return the kernels of the packages that are imported, by the name of their function or class."""
     found = sys.modules.keys() & PACKAGES
-    anywhere = _ANYWHERE_LOADED.update()
+    anywhere = _LOADED_BY_SUFFIX.update()
     if not found and not anywhere:
         return {}
     return {**anywhere, **{name: kernel for name, kernel in KERNELS.items() if _package(name) in found}}
 
 
-class _Anywhere:
-    # Searches the modules that were imported since the last search: all would take a millisecond.
+class _SuffixSearch:
+    # Searches only modules that were imported since the last search: searching all takes a millisecond.
     def __init__(self) -> None:
         self._n_seen, self._last = 0, ""
         self._kernels: dict[str, Kernel] = {}
@@ -754,11 +755,11 @@ class _Anywhere:
         if n_modules <= self._n_seen:  # some were removed
             self._n_seen, self._kernels = 0, {}
         new, self._n_seen, self._last = [*islice(sys.modules, self._n_seen, None)], n_modules, last
-        for module in filter(_ENDS_ANYWHERE, new):
-            for ending, name in _ANYWHERE.items():
+        for module in filter(_HAS_SUFFIX, new):
+            for ending, name in _BY_SUFFIX.items():
                 if module.endswith(ending):
                     self._kernels[f"{module}::{name.partition('::')[2]}"] = KERNELS[name]
         return self._kernels
 
 
-_ANYWHERE_LOADED = _Anywhere()
+_LOADED_BY_SUFFIX = _SuffixSearch()

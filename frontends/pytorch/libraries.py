@@ -52,7 +52,7 @@ DECODER_TOKENS, ENCODER_TOKENS = 4096, 512
 """Maximum tokens of the default sequence of a causal language model, and of any other model."""
 
 _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length", "max_seq_len", "seq_length")
-"""Names by which configurations state how many tokens a sequence may have."""
+"""Settings with the maximum number of tokens in a sequence."""
 
 _POSITIONS = "position_embeddings"
 
@@ -62,7 +62,7 @@ GRIDS = {"grid_thw", "image_grid_thw", "image_position_ids", "pixel_position_ids
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 _SECOND = 16_000
-"""The samples of one second of sound, at the rate of speech networks of transformers; one spectrum per 160 samples."""
+"""Samples per second of sound in speech models of transformers; each spectrum covers 160 samples."""
 
 _MELS = ("num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim")
 """Settings with the number of features of a spectrum."""
@@ -190,9 +190,7 @@ def _class_of(config: Any) -> Any:
             return min(kinds, key=lambda kind: not kind.__name__.endswith("Model"))  # prefer models without a head
     folder = place.split(".")[-2]
     whole = next((f", such as hf:{kind}" for kind in CONFIG_MAPPING if kind.replace("-", "_") == folder), "")
-    raise CostError(
-        f"transformers has no model of {config.model_type!r} alone. Pass the model that it is a part of{whole}"
-    )
+    raise CostError(f"transformers has no model of {config.model_type!r} alone. Pass the model that contains it{whole}")
 
 
 def hugging_face_inputs(model: Module, name: str) -> Any:
@@ -204,7 +202,7 @@ def hugging_face_inputs(model: Module, name: str) -> Any:
     main = str(model.main_input_name)
     if accepted.keys() & GRIDS and main != "input_ids":
         main = "input_ids"  # an image needs the values of a grid, which have no default: use text alone
-    inputs = dict(_of_main(main, model, config))
+    inputs = dict(_main_inputs(main, model, config))
     if not inputs:
         return None
     if (
@@ -212,9 +210,9 @@ def hugging_face_inputs(model: Module, name: str) -> Any:
         and getattr(config, "vision_config", None) is not None
         and not accepted.keys() & GRIDS
     ):
-        inputs |= _of_main("pixel_values", model, config)
+        inputs |= _main_inputs("pixel_values", model, config)
     if "input_features" in accepted and hasattr(model, "get_audio_features") and hasattr(model, "get_text_features"):
-        inputs |= _of_main("input_features", model, config)  # contrastive models take sound beside the text
+        inputs |= _main_inputs("input_features", model, config)  # contrastive models take sound beside the text
     required = {key for key, each in accepted.items() if each.default is each.empty and each.kind not in VARIADIC}
     if "input_ids" in required - inputs.keys():
         inputs["input_ids"] = Tensor((1, _tokens(model, config)), "int64")
@@ -223,12 +221,14 @@ def hugging_face_inputs(model: Module, name: str) -> Any:
         inputs.setdefault("decoder_input_ids", ids)
     for key, value in inputs.items():
         if isinstance(value, tuple) and not all(isinstance(size, int) and size >= 0 for size in value):
-            raise CostError(f"the configuration has no default input: {key} would have the shape {short_repr(value)}")
+            raise CostError(
+                f"the configuration has no default input: {key} would have the shape {short_repr(value)}. Pass inputs"
+            )
     inputs = {key: value for key, value in inputs.items() if key in accepted}
     return inputs if inputs and required <= inputs.keys() else None
 
 
-def _of_main(main: str, model: Any, config: Any) -> Mapping[str, Any]:
+def _main_inputs(main: str, model: Any, config: Any) -> Mapping[str, Any]:
     if main in ("pixel_values", "pixel_values_videos"):
         return {main: _image(config)}
     sound = getattr(config, "audio_config", None) or getattr(config, "encoder_config", None) or config
@@ -256,7 +256,7 @@ def _of_main(main: str, model: Any, config: Any) -> Mapping[str, Any]:
 
 
 def _tokens(model: Module, config: Any) -> int:
-    # The usual length of sequences of such models, or the maximum of the configuration if that is smaller.
+    # The default length of sequences of such models, or the maximum of the configuration if that is smaller.
     from transformers.models.auto import modeling_auto as names
 
     is_masked = config.model_type in names.MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(
@@ -266,8 +266,8 @@ def _tokens(model: Module, config: Any) -> int:
     # without their own kernels, stateful models (Mamba, RWKV) loop over tokens in Python
     has_state = hasattr(config, "state_size") or config.model_type == "rwkv"
     has_state |= hasattr(config, "mamba_d_state") and not hasattr(config, "mamba_chunk_size")
-    usual = DECODER_TOKENS if is_causal and not (config.is_encoder_decoder or has_state) else ENCODER_TOKENS
-    return max(1, min((usual, *_positions(model, config))))
+    default = DECODER_TOKENS if is_causal and not (config.is_encoder_decoder or has_state) else ENCODER_TOKENS
+    return max(1, min((default, *_positions(model, config))))
 
 
 def _positions(model: Module, config: Any) -> list[int]:
@@ -318,13 +318,13 @@ NAMES_CODE = frozenset(
 """Settings that name code: in the folder, in a repository, or kernels of a hub."""
 
 PRETRAINED = "use_pretrained_backbone"
-"""The setting by which a part of a model is loaded from a hub, with its weights."""
+"""The setting that loads a part of a model from a hub, with weights."""
 
 ELSEWHERE = re.compile(r"[\w-]+:.*", re.DOTALL)
 """A timm name with the source of its weights, ``hf-hub:timm/resnet18`` or ``local-dir:/models``."""
 
-FLOATS = re.compile(r"theta|base|factor|scale|eps|epsilon|token_id|model_max_length")
-"""Settings that are no sizes, however large: the base of rotary embeddings is 10**10 in some models."""
+NOT_SIZES = re.compile(r"theta|base|factor|scale|eps|epsilon|token_id|model_max_length")
+"""Settings that may be large, as they are not sizes: the base of rotary embeddings is 10**10 in some models."""
 
 MOST: Mapping[re.Pattern[str], int] = {
     re.compile(r"(.*_)?(n_layers?|layers?|depths?|blocks?|n_blocks?)"): 256,
@@ -347,7 +347,7 @@ def read_config(path: str) -> tuple[dict[str, Any], bool]:
 
     Raises:
         FileError: if it cannot be read.
-        CostError: if it is not a configuration, needs code of its own, or has a size beyond all models.
+        CostError: if it is not a configuration, or has values that :func:`_check` refuses.
     """
     file = str(Path(path) / CONFIG) if is_folder(path) else path
     try:
@@ -368,7 +368,7 @@ def _check(settings: Mapping[str, Any], file: str) -> None:
     """Check the values of a configuration.
 
     Raises:
-        CostError: if one is beyond all models, or names a model elsewhere.
+        CostError: if a value exceeds those of all models, or names a model in a hub or folder.
     """
     names = settings.get("architectures")
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
@@ -376,7 +376,7 @@ def _check(settings: Mapping[str, Any], file: str) -> None:
     for count, (name, value) in enumerate(_values(settings)):
         if count >= MOST_VALUES:
             raise CostError(f"{file} has more than {MOST_VALUES:,} values")
-        if isinstance(value, int) and not FLOATS.search(name):
+        if isinstance(value, int) and not NOT_SIZES.search(name):
             most = next(most for pattern, most in MOST.items() if pattern.fullmatch(name))
             if abs(value) > most:
                 raise CostError(f"{file}: {name} is {short_repr(value)} (expected at most {most:,})")
@@ -403,7 +403,7 @@ def _without_code(value: Any) -> Any:
     return [_without_code(inner) for inner in value] if isinstance(value, list) else value
 
 
-# Bounds on the time and memory of making a model
+# Limits on the time and memory of making a model
 
 
 MOST_PARTS = 200_000
@@ -435,12 +435,12 @@ class _StoppedError(BaseException):
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Refuse a model of too many parts, or whose next part takes too long; keep large tensors on meta.
+    """Refuse a model with too many parts or calls, or with a slow part; keep large tensors on the meta device.
 
     Raises:
-        CostError: if the model that is made inside is beyond these bounds.
+        CostError: if the model that is made inside exceeds these limits.
     """
-    watch = _Watch()
+    watch = _BuildLimits()
     handles = [
         register_module_module_registration_hook(watch.part),
         register_module_parameter_registration_hook(watch.part),
@@ -460,14 +460,14 @@ def bounded() -> Iterator[None]:
         ) from None
 
 
-class _Watch:
+class _BuildLimits:
     def __init__(self) -> None:
         self._thread = threading.get_ident()
         self._clock = _cpu_clock(self._thread)
         self._parts, self._calls, self._last = 0, 0, self._clock()
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._is_raised = False
-        self._outer_imports = self._imports()
+        self._n_outer_imports = self._n_imports()
 
     def part(self, *_: Any) -> None:
         if threading.get_ident() != self._thread:
@@ -484,7 +484,7 @@ class _Watch:
             raise CostError(f"the model makes more than {MOST_CALLS:,} calls of PyTorch before it runs")
 
     def start(self) -> None:
-        threading.Thread(target=self._look, daemon=True).start()
+        threading.Thread(target=self._watch_time, daemon=True).start()
 
     def stop(self) -> None:
         """Stop watching; an exception that was set must not be raised later."""
@@ -503,18 +503,18 @@ class _Watch:
     def _set_exception(self) -> None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(_StoppedError))
 
-    def _look(self) -> None:
+    def _watch_time(self) -> None:
         while not self._ended.wait(max(self._last + MOST_SECONDS - self._clock(), 0.05)):
             with self._lock:
                 is_late = self._clock() - self._last > MOST_SECONDS
-                if is_late and self._imports() > self._outer_imports:
+                if is_late and self._n_imports() > self._n_outer_imports:
                     self._last, is_late = self._clock(), False
                 if is_late and not self._ended.is_set() and not self._is_raised:
                     self._is_raised = True
                     self._set_exception()
 
-    def _imports(self) -> int:
-        # A module whose import is stopped stays half-made in ``sys.modules``, and later models fail.
+    def _n_imports(self) -> int:
+        # Imports are never stopped: a half-made module would stay in ``sys.modules``, and later models would fail.
         frame, n = sys._current_frames().get(self._thread), 0
         while frame is not None:
             n += frame.f_code.co_name == "_find_and_load"
@@ -530,7 +530,7 @@ def _cpu_clock(thread: int) -> Callable[[], float]:
 
 
 class _SmallTensors(TorchFunctionMode):
-    # Weights need only a shape, and huge tables must not be computed.
+    # Makes large tensors on the meta device: weights need only a shape, and huge tables must not be computed.
     def __init__(self, note: Callable[[], None]) -> None:
         super().__init__()
         self._note = note
@@ -543,7 +543,7 @@ class _SmallTensors(TorchFunctionMode):
         is_parameter = args and isinstance(args[0], torch.Tensor) and args[0].is_meta
         if is_parameter:  # a fast path: every read of an attribute of a parameter comes here
             return function(*args, **kwargs)
-        if _bound((args, kwargs)) > SMALL:
+        if _max_elements((args, kwargs)) > SMALL:
             on_meta = {**_moved_to_meta(kwargs), **({"device": META} if function in FACTORIES else {})}
             with suppress(RuntimeError, TypeError, ValueError):  # the real call below raises its own error
                 made = function(*_moved_to_meta(tuple(args)), **on_meta)
@@ -552,14 +552,14 @@ class _SmallTensors(TorchFunctionMode):
         return function(*args, **kwargs)
 
 
-def _bound(value: Any) -> int:
+def _max_elements(value: Any) -> int:
     # An upper bound on the elements of the result: the product of all sizes and numbers of the arguments
     if isinstance(value, torch.Tensor):
         return int(max(value.numel(), 1))
     if isinstance(value, (int, float)):
         return int(max(min(abs(value), 2.0**62), 1)) if value == value else 1
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
-    bound: int = prod(map(_bound, inner))
+    bound: int = prod(map(_max_elements, inner))
     return bound
 
 
@@ -574,12 +574,12 @@ def _moved_to_meta(value: Any) -> Any:
 
 
 def _no_model(library: str, name: str, known: Sequence[str], listing: str) -> str:
-    """Return the message for an unknown name, with near ones or how to list all."""
+    """Return the message for an unknown name, with near matches or a command that lists all names."""
     near = did_you_mean([name], known)
     parts = [f"{library}:{each}" for each in known if name.lower() in each][:3] if not near else []
     hint = near or (f". Did you mean {', '.join(parts)}?" if parts else "")
     every = f"python -c 'import {library}; print({listing})'"
-    return f"{library} has no model {name!r}{hint or f', as resnet50 is one. All names: {every}'}"
+    return f"{library} has no model {name!r}{hint or f'. One of its models is resnet50; all names: {every}'}"
 
 
 # Models of timm
@@ -740,7 +740,7 @@ def default_inputs(model: object, name: str = "") -> DefaultInputs | None:
 
     Args:
         model: the model.
-        name: the name by which its library built it, if that is known.
+        name: the name of the model in its library, if known.
     """
     if not isinstance(model, Module):
         return None

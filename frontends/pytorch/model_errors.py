@@ -1,6 +1,6 @@
-"""What went wrong in a model: the module, the line of the user's code and a remedy; and what inputs it takes.
+"""Errors of models: the module, the line of the user's code, and a fix.
 
-The error of an estimate without inputs has an example on which the model runs.
+The error of an estimate without inputs names the arguments, with an example on which the model runs.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _NO_DATA = r"(?i)\bmeta\b|data is not allocated|Meta\w*Type|fake impl|unallocate
 _ADVICE = r"(?s)\W*(You may have run into|This could be because|Use Tensor\.cpu|The operator specified|\n).*"
 """Matches the rest of such a message: advice for other situations."""
 
-_NO_INTEGERS = r"Long, Int|must be long, int"
+_NEEDS_INTEGERS = r"Long, Int|must be long, int"
 
 _ONE_SAMPLE = r"Expected more than 1 (value per channel|spatial element) when training"
 
-_NO_BATCH = r"expected (\d)D (?:or \dD )?input \(got (\d)D input\)"
+_NEEDS_BATCH = r"expected (\d)D (?:or \dD )?input \(got (\d)D input\)"
 """Matches messages of layers that need a batch, with the numbers of dimensions."""
 
 _NO_DEVICE = r"not compiled with|NVIDIA driver|GPUs are available"
@@ -59,7 +59,7 @@ _CASTS = {torch.float16: "half", torch.bfloat16: "bfloat16", torch.float32: "flo
 
 
 def check_gradients(recording: Recording) -> None:
-    """Fail as a run without gradients does if an optimizer made a step: its code may ask ``loss.requires_grad``.
+    """Raise if an optimizer made a step: code that checks ``loss.requires_grad`` skips its backward pass silently.
 
     Raises:
         RuntimeError: one that :func:`lacks_gradients` accepts.
@@ -71,14 +71,14 @@ def check_gradients(recording: Recording) -> None:
 def lacks_gradients(error: BaseException | None) -> bool:
     """Return whether code computes gradients itself, such as a training step, and failed because they were disabled."""
     text = str(error)
-    return isinstance(error, Exception) and (_NO_GRADIENTS in text or bool(_NEEDS_GRADIENTS.search(text)))
+    return isinstance(error, Exception) and (_NO_GRADIENTS in text or bool(_CHECKS_GRADIENTS.search(text)))
 
 
-_NEEDS_GRADIENTS = re.compile(r"(?i)\b(no_grad|enable_grad|is_grad_enabled)\b|\bgradients? .{0,40}\b(en|dis)abled\b")
-"""What code says that looks whether gradients are disabled, such as the schedules of pipelines."""
+_CHECKS_GRADIENTS = re.compile(r"(?i)\b(no_grad|enable_grad|is_grad_enabled)\b|\bgradients? .{0,40}\b(en|dis)abled\b")
+"""Matches errors of code that checks whether gradients are enabled, such as schedules of pipelines."""
 
 
-_OF_TORCHSCRIPT = "The following operation failed in the TorchScript interpreter."
+_TORCHSCRIPT_ERROR = "The following operation failed in the TorchScript interpreter."
 """The first line of an error of scripted code, which ends with the message of the operator."""
 
 
@@ -90,7 +90,7 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
         recording: the recording of its run.
         phase: ``forward`` or ``backward``.
         inputs: the arguments the model was called with.
-        missed: tensors of the model whose values were needed, but which it has on the meta device.
+        missed: tensors of the model on the meta device whose values were needed.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
     ) -> None:
         if isinstance(error, Exception) and not isinstance(error, CostError):
             raised, refused = error, self._recording.refused.error
-            if isinstance(refused, Exception) and str(error).startswith(_OF_TORCHSCRIPT) and not _text_of(error):
+            if isinstance(refused, Exception) and str(error).startswith(_TORCHSCRIPT_ERROR) and not _text_of(error):
                 error = refused  # scripted code drops the messages of Python
             name = type(self._model).__name__
             failed = failed_module(traceback)
@@ -131,20 +131,20 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
         if self._missed:
             return f"; {missed_values(self._model, self._missed)}"
         if isinstance(error, TypeError) and text.startswith(f"{type(self._model).__name__}.forward() "):
-            return f"; {takes(Model(self._model))}{self._by_name(text)}"
+            return f"; {takes(Model(self._model))}{self._inputs_by_name(text)}"
         missing = re.search(r"(\w+)\(\) missing \d+ required positional arguments?: '(\w+)'", text)
         if isinstance(error, TypeError) and missing and missing[1] == type(self._model).__name__:
             name, argument = missing.groups()
             if self._inputs and self._model._modules:  # it calls models, such as a training step
-                return f"; {takes(self._called)}{self._by_name(text)}"
+                return f"; {takes(self._called)}{self._inputs_by_name(text)}"
             return f"; if {name} builds the model, pass its arguments: {name}(…, {argument}=…)"
-        if re.search(_NO_INTEGERS, text):
+        if re.search(_NEEDS_INTEGERS, text):
             return INTEGERS
         if _TWO_PASSES in text and self._phase == "backward":
             return "; the code runs a backward pass itself, which is counted: leave out backward, loss and optimizer"
         if re.search(_ONE_SAMPLE, text):
-            return "; batch normalization in train mode needs more: pass a larger batch, or model.eval()"
-        if (dims := re.search(_NO_BATCH, text)) and (remedy := self._batched(*map(int, dims.groups()))):
+            return "; batch normalization in train mode needs more: pass a larger batch, or call model.eval()"
+        if (dims := re.search(_NEEDS_BATCH, text)) and (remedy := self._batched(*map(int, dims.groups()))):
             return remedy
         if re.search(_NO_DEVICE, text):
             return f"; {REAL_RUN} on a machine with that device, or make the model use the device of its input"
@@ -159,7 +159,7 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
         if not _needs_data(error) and self._is_default():
             return f"; the default input may not fit: pass another. {takes(model)}"
         assumed = [assumption for log in self._recording.logs for assumption in log.recorder.assumptions]
-        if assumed and not isinstance(error, (NameError, RuntimeError)):  # a check of the model's own
+        if assumed and not isinstance(error, (NameError, RuntimeError)):  # raised by a check of the model itself
             return f"; assumed before: {assumed[-1].what}; {REAL_RUN} instead"
         return (
             f"; {REAL_RUN} instead, or give the module or operator a cost with costcore.costs"
@@ -171,7 +171,7 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
     def _called(self) -> Model:
         return Model(self._model, self._model.function if isinstance(self._model, CallableModule) else None)
 
-    def _by_name(self, text: str) -> str:
+    def _inputs_by_name(self, text: str) -> str:
         # The inputs that were passed, and the missing ones, as arguments of the command line.
         missing = re.findall(r"'(\w+)'", text) if " missing " in text else []
         required = _required(self._called)
@@ -198,11 +198,11 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
         from .libraries import hugging_face_inputs
 
         try:
-            usual = hugging_face_inputs(self._model, "")
-        except CostError:  # without a default, the inputs are the user's
+            default = hugging_face_inputs(self._model, "")
+        except CostError:  # there is no default: the inputs are the user's
             return False
-        shapes = {tuple(getattr(each, "shape", each)) for each in (usual or {}).values()}
-        return usual is not None and {tuple(x.shape) for x in all_tensors(self._inputs)} == shapes
+        shapes = {tuple(getattr(each, "shape", each)) for each in (default or {}).values()}
+        return default is not None and {tuple(x.shape) for x in all_tensors(self._inputs)} == shapes
 
     def _cast(self, dtypes: Sequence[torch.dtype]) -> str:
         wanted = next((p.dtype for p in self._model.parameters() if p.is_floating_point()), None)
@@ -218,13 +218,13 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
 
 
 def missed_values(model: Module, missed: Sequence[Tensor]) -> str:
-    """Return which needed values the model has on the meta device, and a fix."""
+    """Return the names of tensors on the meta device whose values are needed, and a fix."""
     ids = {id(tensor) for tensor in missed}
     names = [repr(name) for name, buffer in model.named_buffers() if id(buffer) in ids]
     what = f"buffer{'s' * (len(names) > 1)} {', '.join(names[:3])}{', …' * (len(names) > 3)}" if names else "a tensor"
     return (
-        f"it needs the values of {what}, which the model has on the meta device, without values: make the model on the "
-        f"CPU (no weight is copied), or {REAL_RUN}"
+        f"it needs the values of {what}, but meta tensors of a model have none: make the model on the CPU (no weight "
+        f"is copied), or {REAL_RUN}"
     )
 
 
@@ -235,7 +235,7 @@ def _needs_data(error: Exception) -> bool:
 
 def _text_of(error: Exception) -> str:
     text = str(error)
-    return text.rpartition(f"\n{type(error).__name__}: ")[2].strip() if text.startswith(_OF_TORCHSCRIPT) else text
+    return text.rpartition(f"\n{type(error).__name__}: ")[2].strip() if text.startswith(_TORCHSCRIPT_ERROR) else text
 
 
 def _user_line(traceback: TracebackType | None) -> str:
@@ -246,7 +246,7 @@ def _user_line(traceback: TracebackType | None) -> str:
     return ""
 
 
-# Missing inputs: what a module takes, and an example on which it runs
+# Missing inputs: the arguments of a module, and an example on which it runs
 
 
 MAX_ATTEMPTS = 8
@@ -255,7 +255,7 @@ MAX_ATTEMPTS = 8
 _INTEGERS = re.compile(r"(^|_)(ids?|idx|index|indices|tokens?|labels?|positions?)$")
 """Matches the names of arguments that are integers."""
 
-_IMAGE, _WORDS = (1, 3, 224, 224), IrTensor((1, 128), "int64")
+_IMAGE, _TOKENS = (1, 3, 224, 224), IrTensor((1, 128), "int64")
 
 
 def needs_arguments(model: Model) -> bool:
@@ -294,8 +294,8 @@ def missing_inputs(model: Model, runs: Callable[[Any], bool]) -> MissingInputsEr
     """
     from .libraries import default_inputs
 
-    usual = default_inputs(model.module) if model.function is None else None
-    candidates = (usual.inputs,) if usual is not None else islice(_candidates(model), MAX_ATTEMPTS)
+    default = default_inputs(model.module) if model.function is None else None
+    candidates = (default.inputs,) if default is not None else islice(_example_inputs(model), MAX_ATTEMPTS)
     example = next((inputs for inputs in candidates if runs(inputs)), None)
     function = model.function
     is_own = example is None and isinstance(model.module, CallableModule) and not model.module._modules
@@ -316,7 +316,7 @@ def _required(model: Model) -> list[str]:
     return [p.name for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
 
 
-def _candidates(model: Model) -> Iterator[Any]:
+def _example_inputs(model: Model) -> Iterator[Any]:
     # The likeliest inputs come first.
     required = _required(model)
     is_keyword = any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in _signature(model).parameters.values())
@@ -324,16 +324,16 @@ def _candidates(model: Model) -> Iterator[Any]:
         if len(required) == 1 and not is_keyword:
             yield first
             continue
-        integers = _WORDS if not isinstance(first, IrTensor) else first
+        integers = _TOKENS if not isinstance(first, IrTensor) else first
         yield {name: integers if _INTEGERS.search(name) else first for name in required}
 
 
 def _first_inputs(model: Module) -> Iterator[Any]:
-    # The first modules with parameters know their input; else an image, words and features are tried.
+    # Inputs that fit the first modules with parameters; then an image, tokens and features.
     leaves = (module for module in modules_of(model) if not module._modules and module._parameters)
     for module in islice(leaves, 3):
         yield from _inputs_of(module)
-    yield from (_IMAGE, _WORDS, (1, 16))
+    yield from (_IMAGE, _TOKENS, (1, 16))
 
 
 def _inputs_of(module: Module) -> Iterator[Any]:
@@ -343,7 +343,7 @@ def _inputs_of(module: Module) -> Iterator[Any]:
             yield (1, module.in_channels, *sizes)
             yield (1, module.in_channels, *[32] * len(sizes))
     if isinstance(module, nn.Embedding):
-        yield _WORDS
+        yield _TOKENS
         yield IrTensor((1, 16), "int64")
     elif isinstance(module, nn.RNNBase):
         yield (1, 16, module.input_size) if module.batch_first else (16, 1, module.input_size)

@@ -1,6 +1,6 @@
 """Names of operators, ``aten::relu`` for ``F.relu``, ``relu`` or ``relu_``, and of API functions, ``torch.relu``.
 
-The last sections are a flag that a context sets, and the settings of PyTorch for a whole process.
+The last sections are a flag that a ``with`` block sets, and the settings of PyTorch for a whole process.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PUBLIC_NAMES = {
     "_unsafe_view": "view",
     "is_nonzero": "item",
 }
-"""The public operator for an operator as it reaches the device."""
+"""Public operators by the name of the internal operator that runs."""
 
 FUNCTIONAL_NAMES = {
     "cross_entropy": ("cross_entropy_loss",),
@@ -58,13 +58,13 @@ FUNCTIONAL_NAMES = {
     "nll_loss": ("nll_loss", "nll_loss_nd"),
     "relu6": ("relu6", "hardtanh"),
 }
-"""The operators of functions in ``torch.nn.functional`` with another name."""
+"""Operators of the functions in ``torch.nn.functional`` that have another name."""
 
 _PREFIXES = ("torch.nn.functional.", "torch.ops.", "torch.Tensor.", "torch.", "F.")
 
 
 def native_name(func: Any) -> str:
-    """Return the full name of an operator that ran, without overload, and out of place."""
+    """Return the full name of an operator that ran: its out-of-place form, without the overload."""
     if isinstance(func, OpOverload):
         return full_name(func._schema.name)
     if isinstance(func, FunctionType):
@@ -101,20 +101,20 @@ def native_names(op: object) -> tuple[str, ...]:
     if isinstance(op, OpOverloadPacket):
         return (full_name(op._qualified_op_name),)
     if isinstance(op, str):
-        return _names_of_word(op)
+        return _names_of_text(op)
     if isinstance(qualified := getattr(op, "_qualname", None), str) and "::" in qualified:
         return (qualified,)
-    if isinstance(op, (type, FunctionType)) and (whole := _whole_name(op)):
+    if isinstance(op, (type, FunctionType)) and (whole := _python_name(op)):
         return (whole,)
     module = getattr(op, "__module__", None) or getattr(getattr(op, "__objclass__", None), "__module__", None) or ""
     owner = getattr(op, "__self__", None)
     if not callable(op) or isinstance(op, type) or not (module.startswith("torch") or _is_torch(owner)):
         return ()
-    return _names_of_word(getattr(op, "__name__", ""))
+    return _names_of_text(getattr(op, "__name__", ""))
 
 
-def _whole_name(op: Any) -> str:
-    # Classes of modules and of ``autograd.Function``, and functions of anybody but PyTorch.
+def _python_name(op: Any) -> str:
+    # Only for classes of modules, ``autograd.Function`` classes, and functions outside of PyTorch.
     is_class = isinstance(op, type) and issubclass(op, (Module, torch.autograd.Function))
     is_function = isinstance(op, FunctionType) and op.__module__.partition(".")[0] != "torch"
     return f"{op.__module__}::{op.__qualname__}" if is_class or is_function else ""
@@ -124,7 +124,7 @@ def _is_torch(owner: object) -> bool:
     return owner is torch or getattr(owner, "__module__", "").startswith("torch")
 
 
-def _names_of_word(word: str) -> tuple[str, ...]:
+def _names_of_text(word: str) -> tuple[str, ...]:
     if "::" in word:
         namespace, _, rest = word.partition("::")
         packet = f"{namespace}::{rest.partition('.')[0]}"
@@ -136,20 +136,20 @@ def _names_of_word(word: str) -> tuple[str, ...]:
             break
     namespace, _, rest = word.partition(".")
     if rest and namespace != "aten":
-        return _names_of_word(f"{namespace}::{rest}") or _names_of_dotted(word)
+        return _names_of_text(f"{namespace}::{rest}") or _names_of_python_path(word)
     name = (rest or namespace).partition(".")[0]
     names = FUNCTIONAL_NAMES.get(name, (name,))
     found = [full_name(ATEN + n) for n in names if torch._C._jit_get_schemas_for_operator(ATEN + n)]
     return tuple(dict.fromkeys(found))
 
 
-def _names_of_dotted(word: str) -> tuple[str, ...]:
-    # ``mamba_ssm.Mamba``: the class, if its package is imported, else the name that it will have.
+def _names_of_python_path(word: str) -> tuple[str, ...]:
+    # ``mamba_ssm.Mamba``: the name of the class, also before its package is imported.
     package, _, name = word.rpartition(".")
     if not all(part.isidentifier() for part in word.split(".")):
         return ()
     found = getattr(sys.modules.get(package), name, None)
-    return ((_whole_name(found) if isinstance(found, (type, FunctionType)) else "") or f"{package}::{name}",)
+    return ((_python_name(found) if isinstance(found, (type, FunctionType)) else "") or f"{package}::{name}",)
 
 
 def arguments_of(native: str) -> frozenset[str] | None:
@@ -159,7 +159,7 @@ def arguments_of(native: str) -> frozenset[str] | None:
     return frozenset(argument.name for schema in schemas for argument in schema.arguments) or None
 
 
-# API functions: qualified names of what a ``TorchFunctionMode`` receives
+# API functions: qualified names of the functions that a ``TorchFunctionMode`` receives
 
 
 TENSOR = "torch.Tensor"
@@ -197,7 +197,7 @@ _SYMBOLS = {
     "remainder": "mod",
     "sub": "sub",
 }
-"""The methods of a tensor that an operator symbol may call, and the function of :mod:`operator` for that symbol."""
+"""Tensor methods that an operator symbol also calls, and the function of :mod:`operator` for that symbol."""
 
 _METHODS_OF_SYMBOLS = {
     "div": "truediv",
@@ -209,14 +209,13 @@ _METHODS_OF_SYMBOLS = {
 ``i`` in-place ones."""
 
 
-class Spelling(NamedTuple):
+class ApiName(NamedTuple):
     """The names of a function.
 
     Attributes:
         name: its qualified name.
-        method: the method ``x.add`` that a call may have spelled, if the function also runs for a symbol; ``""`` if it
-            runs only for a symbol, or never.
-        symbol: name of the function of :mod:`operator` for that symbol; ``""`` if it runs for none.
+        method: the name of a method that a symbol also runs, ``add`` for ``x.add(y)`` and ``x + y``; otherwise ``""``.
+        symbol: the function of :mod:`operator` for a symbol that runs it; ``""`` if no symbol does.
     """
 
     name: str
@@ -224,24 +223,24 @@ class Spelling(NamedTuple):
     symbol: str = ""
 
 
-def spelling_of(function: Any) -> Spelling:
+def api_name_of(function: Any) -> ApiName:
     """Return the names of a function."""
     try:
-        found = _spellings().get(function)
+        found = _api_names().get(function)
     except TypeError:  # a function of the user that cannot be hashed
         found = None
-    return found or Spelling(_other_name(function))
+    return found or ApiName(_other_name(function))
 
 
 @cache
-def _spellings() -> dict[Any, Spelling]:
-    found: dict[Any, Spelling] = {}
+def _api_names() -> dict[Any, ApiName]:
+    found: dict[Any, ApiName] = {}
     for is_private in (False, True):
         for namespace in _NAMESPACES:
             for name, function in _functions(namespace):
                 if name.startswith("_") == is_private:
                     named = (
-                        _spelling_of_method(name) if namespace is Tensor else Spelling(f"{namespace.__name__}.{name}")
+                        _api_name_of_method(name) if namespace is Tensor else ApiName(f"{namespace.__name__}.{name}")
                     )
                     found.setdefault(function, named)
     for function, choices in boolean_dispatched.items():
@@ -250,29 +249,31 @@ def _spellings() -> dict[Any, Spelling]:
 
 
 def _functions(namespace: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
-    # Documented ones first: ``torch.dsmm`` is an old name of ``torch.mm``.
+    # Documented names first: ``torch.dsmm`` is an old name of ``torch.mm``.
     named = [(name, getattr(namespace, name, None)) for name in dir(namespace)]
     for name, function in sorted(named, key=lambda each: not getattr(each[1], "__doc__", None)):
         if callable(function) and not isinstance(function, type) and getattr(function, "__hash__", None) is not None:
             yield name, function
 
 
-def _spelling_of_method(name: str) -> Spelling:
+def _api_name_of_method(name: str) -> ApiName:
     if name.startswith("__"):
         symbol = _symbol_of(name.strip("_"))
-        return Spelling(f"operator.{symbol}", "", symbol) if symbol else Spelling(f"{TENSOR}.{name}")
+        return ApiName(f"operator.{symbol}", "", symbol) if symbol else ApiName(f"{TENSOR}.{name}")
     word = _SYMBOLS.get(name.removesuffix("_"), "")
     if not word:
-        return Spelling(f"{TENSOR}.{name}")
-    return Spelling(f"{TENSOR}.{name}", name, f"i{word}" if name.endswith("_") else operator_name(word))
+        return ApiName(f"{TENSOR}.{name}")
+    return ApiName(f"{TENSOR}.{name}", name, f"i{word}" if name.endswith("_") else operator_name(word))
 
 
 def _symbol_of(word: str) -> str:
-    # ``radd`` is the symbol of ``add``, ``iadd`` another one.
+    # ``__radd__`` has the symbol of ``__add__``, ``__iadd__`` has another one.
     if word in _METHODS_OF_SYMBOLS:
         return operator_name(_METHODS_OF_SYMBOLS[word])
     known = _METHODS_OF_SYMBOLS.get(word[1:], "")
-    return f"i{known}" if known and word.startswith("i") else operator_name(known) if word.startswith("r") else ""
+    if known and word.startswith("i"):
+        return f"i{known}"
+    return operator_name(known) if word.startswith("r") else ""
 
 
 def _other_name(function: Any) -> str:
@@ -284,20 +285,20 @@ def _other_name(function: Any) -> str:
         return f"torch.ops.{function._qualified_op_name.replace('::', '.')}"
     name, module = getattr(function, "__name__", type(function).__name__), getattr(function, "__module__", None)
     if getattr(function, "__objclass__", None) is not None:
-        return _spelling_of_method(name).name
+        return _api_name_of_method(name).name
     if module in _INTERNAL or module == torch.__name__:
         return f"{_INTERNAL.get(module, module)}.{name}"
     return f"{module}.{getattr(function, '__qualname__', name)}"
 
 
-# Flags that a context sets
+# Flags that a ``with`` block sets
 
 
 class Flag:
-    """A context in which something holds; contexts nest.
+    """A flag that is set inside its ``with`` blocks, which may nest.
 
     Attributes:
-        is_set: whether it holds now.
+        is_set: whether such a block runs now.
     """
 
     is_set: bool

@@ -1,7 +1,7 @@
 """The frontend of programs in files: ``.pt2`` of ``torch.export.save``, and TorchScript.
 
-PyTorch's own loaders read them, which for ``.pt2`` unpickle and evaluate texts of the file. A file is therefore checked
-first and refused if it needs either. A checkpoint is described in the error: it stores weights, and no model.
+PyTorch's own loaders read them. Because the loader of ``.pt2`` unpickles objects and evaluates strings of the file, a
+file that could run code is refused before. The error for a checkpoint, which stores no model, describes its content.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def estimate(
     Args:
         recorder: receives the calls.
         model: the path of a ``.pt2`` file, or of TorchScript in a ``.pt``, ``.pth`` or ``.torchscript`` file.
-        inputs: as for a module; default: those that a ``.pt2`` program was exported with.
+        inputs: as for a module; default: the example inputs of a ``.pt2`` program.
         backward: as for a module, like all other options.
         dtype: of inputs given as shapes.
         memory: whether memory is recorded.
@@ -96,8 +96,10 @@ def load(path: str) -> Any:
         with open_file(path) as file, zipfile.ZipFile(file) as archive:
             names = archive.namelist()
             is_program = any(map(_GRAPH.search, names))
-            if archive.start_dir != _start_of_directory(path):
-                raise CostError(f"{path}: its directory is not where it says, so that readers can see different files")
+            if archive.start_dir != _directory_offset(path):
+                raise CostError(
+                    f"{path}: the ZIP directory has an unexpected offset, so that readers may see different files"
+                )
             for info in archive.infolist():
                 if info.filename.endswith((".pkl", ".json")) and info.file_size > MAX_GRAPH:
                     size = f"{info.file_size:,} bytes (expected at most {MAX_GRAPH:,})"
@@ -121,8 +123,8 @@ def load(path: str) -> Any:
     raise CostError(f"{path} is {_described(path, names)}. {HOW_TO_LOAD_A_CHECKPOINT}")
 
 
-def _start_of_directory(path: str) -> int:
-    # Python moves all offsets by what precedes an archive, which the reader of PyTorch does not.
+def _directory_offset(path: str) -> int:
+    # Python shifts all offsets by the length of data before an archive; the reader of PyTorch does not.
     with Path(path).open("rb") as file:
         end = file.seek(-22, io.SEEK_END)
         start = int.from_bytes(file.read(20)[16:], "little")
@@ -135,7 +137,7 @@ def _start_of_directory(path: str) -> int:
 
 def _loaded_program(path: str) -> Any:
     log = logging.getLogger("torch.export")
-    was_disabled, log.disabled = log.disabled, True  # it prints the traceback, too
+    was_disabled, log.disabled = log.disabled, True  # it would print the traceback
     try:
         with warnings.catch_warnings():  # PyTorch 2.4 and 2.5 warn of pickles, which were checked
             warnings.simplefilter("ignore", FutureWarning)
@@ -166,11 +168,11 @@ def _check_program(path: str, archive: zipfile.ZipFile) -> None:
     for info in archive.infolist():
         name = info.filename
         if info.compress_type != zipfile.ZIP_STORED:
-            raise CostError(f"{path}: {name} is compressed, which no file of PyTorch is")
+            raise CostError(f"{path}: {name} is compressed, unlike files that PyTorch saves")
         if re.search(r"/(constants|weights)/(custom|opaque)_obj", name):
             raise CostError(_needs_unpickling(path, name))
         if not _MEMBER.search(name):  # such as the compiled code of a package of AOTInductor
-            raise CostError(f"{path}: {name} is no part of an exported program")
+            raise CostError(f"{path}: {name} does not belong to an exported program")
         if name.endswith(".json"):
             _check_texts(path, name, json.loads(archive.read(info)))
         elif name.endswith(".pt"):
@@ -200,16 +202,16 @@ _TEXT = ("as_string", "guards_code", "torch_version")
 """Keys of texts that are not run; the guards are removed before the first call."""
 
 _NOT_RUN = ("metadata", "range_constraints")
-"""Keys that are only looked up."""
+"""Keys whose values PyTorch only looks up."""
 
 _IMPORTS = ("__enum__", "default_factory_module")
 """Keys of structures for which PyTorch imports a module by its name."""
 
 MAX_EXPRESSION = 10_000
-"""The maximum length of a size, in characters."""
+"""The maximum length of the expression of a size, in characters."""
 
 MAX_POWER = 64
-"""The maximum product of all exponents of a size, which PyTorch computes."""
+"""The maximum product of all exponents in the expression of a size: PyTorch computes the powers."""
 
 
 def _check_texts(path: str, name: str, data: Any) -> None:
@@ -227,22 +229,22 @@ def _check_texts(path: str, name: str, data: Any) -> None:
         if key in ("in_spec", "out_spec") and text:
             _check_structure(path, name, text)
         elif key not in ("expr_str", *_TEXT) and not _NAME.fullmatch(text):
-            raise CostError(f"{path}: {name} has a name that is not one: {text[:80]!r}")
+            raise CostError(f"{path}: {name} has an invalid name: {text[:80]!r}")
 
 
 def _check_structure(path: str, name: str, text: str) -> None:
-    # The context of a node is JSON in a string, in which a dict has its keys.
+    # The context of a node is JSON in a string; for a dict it has the keys.
     for key, value in _fields(json.loads(text)):
         if key in _IMPORTS or value in _IMPORTS or str(value).endswith("defaultdict"):
             raise CostError(f"{path}: {name} has an input that names a module to import")
         if key == "context" and isinstance(value, str) and not _NAME.fullmatch(value):
             _check_structure(path, name, f"[{value}]")
         elif isinstance(value, str) and not _NAME.fullmatch(value):
-            raise CostError(f"{path}: {name} has a name that is not one: {value[:80]!r}")
+            raise CostError(f"{path}: {name} has an invalid name: {value[:80]!r}")
 
 
 def _fields(data: Any, skipped: Sequence[str] = ()) -> Iterator[tuple[str, Any]]:
-    # The items of a list have its key; keys are names, too.
+    # Items of a list have the key of the list. Every key is yielded as a name, too.
     waiting = [("", data)]
     while waiting:
         key, item = waiting.pop()
@@ -285,11 +287,11 @@ def _is_arithmetic(text: str) -> bool:
         elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Pow, ast.LShift)):
             exponent = node.right
         if exponent is not None:
-            exponents *= _number_in(exponent)
+            exponents *= _exponent(exponent)
     return len(text) <= MAX_EXPRESSION and exponents <= MAX_POWER
 
 
-def _number_in(node: ast.expr) -> int:
+def _exponent(node: ast.expr) -> int:
     # ``2``, ``-1``, ``Integer(2)`` or ``Rational(1, 2)``; anything else is too large.
     values = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
     numbers = [value for value in values if isinstance(value, int)]
@@ -333,7 +335,7 @@ def _check_script(path: str, archive: zipfile.ZipFile) -> None:
             if name not in _KNOWN_LIBRARIES:
                 raise CostError(_needs_trust(path, info.filename, f"uses the library {name.decode()!r}"))
         if is_code:
-            called = _opens_files(stored.decode())
+            called = _file_operator(stored.decode())
             if called:
                 raise CostError(_needs_trust(path, info.filename, f"calls {called!r}, which can open other files"))
 
@@ -342,8 +344,8 @@ def _needs_trust(path: str, name: str, reason: str) -> str:
     return f"{path}: {name} {reason}; load a file that you trust with torch.jit.load, and pass the result"
 
 
-def _opens_files(code: str) -> str:
-    # A variable may be called ``save``. An attribute, also one that ``getattr`` names, is looked up as an operator.
+def _file_operator(code: str) -> str:
+    # Only attributes, also through ``getattr``, are looked up as operators; a variable may be called ``save``.
     if not _OPENS_FILES.search(code) and "getattr" not in code:
         return ""
     before, literal = "", ""
@@ -371,7 +373,8 @@ def _described(path: str, names: Sequence[str]) -> str:
         stored = torch.load(path, map_location="meta", weights_only=True)
     except Exception as error:  # a damaged file can raise anything
         found = _GLOBAL.search(str(error))
-        kind = f" of {found[1]}" if found else ""
-        return f"a pickle{kind}, which costcore does not unpickle" if found else "neither TorchScript nor a checkpoint"
+        if found is None:
+            return "neither TorchScript nor a checkpoint"
+        return f"a pickle of {found[1]}, which costcore does not unpickle"
     content = state_in(stored) if isinstance(stored, Mapping) else f"a stored {type(stored).__name__}"
     return f"{content}, not a model"

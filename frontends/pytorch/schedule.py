@@ -1,7 +1,7 @@
 """Kernels that ``torch.compile`` makes of a module, read from the scheduler of TorchInductor.
 
 The module is compiled with fake tensors as far as the schedule: nothing is generated, compiled to machine code or run,
-and no weights are needed. TorchInductor is private: if a release lacks what is read here, a message says so.
+and no weights are needed. TorchInductor is private: if a release lacks a name that is read here, an error says so.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _PART = re.compile(r"[^.'\"\[\]]+")
 """A part of the name that TorchDynamo gives a module, ``L['self'].layers[0]``."""
 
 _ATEN = {"iadd": "add", "isub": "sub", "imul": "mul", "itruediv": "div", "truediv": "div", "iand": "bitwise_and"}
-"""Operators of Python by the names that they have in PyTorch, where these differ."""
+"""PyTorch's names of Python operators that have another name in Python."""
 
 
-_WHOLE = frozenset(("multi_head_attention_forward", "transformer_encoder_layer_fwd"))
-"""Functions that TorchDynamo does not look into, and that compute a whole module."""
+_NOT_TRACED = frozenset(("multi_head_attention_forward", "transformer_encoder_layer_fwd"))
+"""Functions that TorchDynamo does not trace into: each computes a whole module."""
 
 NEEDED = ("get_nodes", "get_read_write_buffers_sizes")
-"""The methods of a node of the scheduler that are read."""
+"""The methods of a node of the scheduler that are called."""
 
 
 REWRITTEN = frozenset(f"conv{transposed}{rank}d" for transposed in ("", "_transpose") for rank in (1, 2, 3))
-"""The operators that are never a loop: a loop of theirs brings an operand into another layout."""
+"""Operators that never become a generated loop: a loop that stems from one only changes the layout of an operand."""
 
 
 class _ScheduledError(BaseException):
@@ -69,31 +69,31 @@ def schedule(model: Module, inputs: Any) -> Schedule:
     reader = _Reader({str(id(module)): path for path, module in copy.named_modules()})
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")  # the compiler's, about itself
+        warnings.simplefilter("ignore")  # of the compiler, about itself
         _stop_when_scheduled(stack, reader.read)
         stack.enter_context(FakeTensorMode())
         stack.enter_context(torch.no_grad())
         _give_data(copy, device)
         args, kwargs = tree_map_only(Tensor, lambda x: _with_data(x, device), arguments)
-        known = _breaks()
+        known = _graph_breaks()
         try:
-            torch.compile(_own_code(copy), backend=reader)(*args, **kwargs)
+            torch.compile(_with_own_code(copy), backend=reader)(*args, **kwargs)
         except RuntimeError as error:
             raise CostError(f"{type(model).__name__}: TorchInductor cannot compile it: {error}") from error
-        reason = next((text.partition("\n")[0] for text, n in _breaks().items() if n > known.get(text, 0)), "")
+        reason = next((text.partition("\n")[0] for text, n in _graph_breaks().items() if n > known.get(text, 0)), "")
     compiler = f"TorchInductor {torch.__version__.partition('+')[0]}"
     return Schedule(compiler, device, tuple(reader.kernels), reader.n_graphs, reason)
 
 
-def _breaks() -> Mapping[str, int]:
+def _graph_breaks() -> Mapping[str, int]:
     from torch._dynamo.utils import counters
 
     return dict(counters["graph_break"])
 
 
-def _own_code(model: Module) -> Callable[..., Any]:
-    # Modules of PyTorch's own classes share compiled code. Once TorchDynamo could not compile one of them, such as an
-    # LSTM, it leaves that code alone, and would make no graph of any other.
+def _with_own_code(model: Module) -> Callable[..., Any]:
+    # Modules of PyTorch's own classes share one code object. After TorchDynamo fails to compile one of them, such as an
+    # LSTM, it skips this code for all others, too. The copied code of ``run`` is new to it.
     if not type(model).__module__.startswith("torch.nn."):
         return cast("Callable[..., Any]", model)
 
@@ -121,13 +121,13 @@ class _Reader:
         self._origins = _origins(graph.graph.nodes, self._paths, counts)
         self._is_weight = [isinstance(x, Parameter) for x in examples]
         try:
-            with tracing(None):  # TorchDynamo of PyTorch 2.4 has another mode than that of its inputs
+            with tracing(None):  # in PyTorch 2.4, TorchDynamo has another fake mode than its inputs
                 mode = detect_fake_mode(examples)
             with tracing(TracingContext(mode)):
                 compile_fx(graph, examples)
         except _ScheduledError:
             self.n_graphs += 1
-            self._counts = counts  # a graph that is given up and begun anew does not count
+            self._counts = counts  # only here: TorchDynamo may give up a graph and start over
         run: Callable[..., Any] = graph.forward
         return run
 
@@ -140,7 +140,7 @@ class _Reader:
 
 
 def _stop_when_scheduled(stack: ExitStack, read: Callable[[Any, Sequence[str]], None]) -> None:
-    # A schedule in a cache would not be made, and so not be read.
+    # Caches are off: a cached schedule is not made again, so that it could not be read.
     from torch._dynamo import config as dynamo_config
     from torch._functorch import config as autograd_config
     from torch._inductor import config, scheduler
@@ -178,12 +178,12 @@ def _origins(nodes: Iterable[Node], paths: Mapping[str, str], counts: Counter[tu
             name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
             name = _ATEN.get(name.strip("_"), name.strip("_"))
             module = _module_of(node, paths)
-            found[_function(node)] = Origin(module, name, counts[module, name], name in _WHOLE)
+            found[_source_name(node)] = Origin(module, name, counts[module, name], name in _NOT_TRACED)
             counts[module, name] += 1
     return found
 
 
-def _function(node: Node) -> str:
+def _source_name(node: Node) -> str:
     # The name is unique in a graph.
     return str((node.meta.get("source_fn_stack") or [("", None)])[-1][0])
 
@@ -206,8 +206,8 @@ def _kernel(node: Any, origins: dict[str, Origin], weights: set[str]) -> Schedul
         is_loop = is_loop and not is_call
         origins_of_part: Iterable[Any] = (own,) if is_call else getattr(part.node, "origins", ())
         for each in origins_of_part:
-            if _function(each) in origins and not _is_view(each.target):
-                computed[origins[_function(each)]] = None
+            if _source_name(each) in origins and not _is_view(each.target):
+                computed[origins[_source_name(each)]] = None
     rewrites = ""
     if is_loop and computed and all(origin.operator in REWRITTEN for origin in computed):
         read = {dependency.name for dependency in node.read_writes.reads}
@@ -221,17 +221,18 @@ def _is_view(target: Any) -> bool:
 
 
 def _give_data(model: Module, device: str) -> None:
-    # Modules that share a tensor still do.
+    # Shared tensors stay shared.
     made: dict[int, Any] = {}
     for module in model.modules():
         for tensors in (module._parameters, module._buffers):
             for name, tensor in tensors.items():
-                if tensor is not None:
-                    if id(tensor) not in made:
-                        data = _with_data(tensor, device)
-                        is_parameter = isinstance(tensor, Parameter)
-                        made[id(tensor)] = Parameter(data, requires_grad=False) if is_parameter else data
-                    tensors[name] = made[id(tensor)]
+                if tensor is None:
+                    continue
+                if id(tensor) not in made:
+                    data = _with_data(tensor, device)
+                    is_parameter = isinstance(tensor, Parameter)
+                    made[id(tensor)] = Parameter(data, requires_grad=False) if is_parameter else data
+                tensors[name] = made[id(tensor)]
 
 
 def _with_data(tensor: Tensor, device: str) -> Tensor:

@@ -1,7 +1,7 @@
-"""Calls with sparse points and sparse matrices in objects: spconv, torchsparse, torch-sparse.
+"""Calls on objects that hold sparse points or sparse matrices: spconv, torchsparse, torch-sparse.
 
-Their products depend on coordinates. With known coordinates they are counted exactly, as are the points that come out;
-without them both are upper bounds, which is an assumption of the report.
+The numbers of products and of output points depend on coordinates. They are exact if the coordinates are known.
+Otherwise they are upper bounds, which the report lists as an assumption.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Made(NamedTuple):
     """The result of a call that reads or returns objects.
 
     Attributes:
-        outputs: what the call returns, with new meta tensors.
+        outputs: the result of the call, with new meta tensors.
         facts: operands and attributes by the names that the row reads.
-        assumption: what was assumed about unknown values; "" if nothing was.
+        assumption: the assumption about unknown values; "" for none.
         parts: returns the tensors that a call writes from its result, ``parts(result)``; None for all.
     """
 
@@ -50,7 +50,8 @@ class Made(NamedTuple):
 # Convolutions of points: spconv, torchsparse
 #
 # A rulebook has a pair for every input point and position of the kernel that reach an output point. Coordinates are
-# [N, 1 + d], the sample first. A fine point p reaches the coarse point (p + padding - k * dilation) / stride.
+# [N, 1 + d], the sample first. A strided convolution leads from a fine to a coarse grid: a fine point p reaches the
+# coarse point (p + padding - k * dilation) / stride.
 
 
 class _Window(NamedTuple):
@@ -64,17 +65,17 @@ class _Window(NamedTuple):
         settings = zip(shape, *self, strict=True)
         return [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in settings]
 
-    def most(self) -> int:
+    def max_pairs(self) -> int:
         """Return the maximum number of pairs of a fine point."""
         axes = zip(self.kernel, self.stride, self.dilation, strict=True)
         return math.prod(-(-k // (s // math.gcd(s, d))) for k, s, d in axes)
 
-    def reached(self, points: Tensor, shape: Sequence[int], is_upward: bool = False) -> Iterator[Tensor]:
-        """Yield the keys of the points on a grid that ``points`` reach, for every position of the kernel."""
+    def reached(self, points: Tensor, shape: Sequence[int], to_fine: bool = False) -> Iterator[Tensor]:
+        """Yield the keys of the grid points that ``points`` reach, for every position of the kernel."""
         stride, padding, dilation = map(torch.tensor, self[1:])
         for position in product(*map(range, self.kernel)):
             shift = torch.tensor(position) * dilation - padding
-            if is_upward:
+            if to_fine:
                 places = points[:, 1:] * stride + shift
                 is_inside = (places >= 0) & (places < torch.tensor(shape))
             else:
@@ -94,7 +95,7 @@ def _keys(points: Tensor, shape: Sequence[int]) -> Tensor:
     return key
 
 
-def _points(keys: Tensor, shape: Sequence[int]) -> Tensor:
+def _points_of(keys: Tensor, shape: Sequence[int]) -> Tensor:
     columns = []
     for size in reversed(shape):
         columns.append(keys % size)
@@ -122,13 +123,13 @@ def _known_points(values: KnownValues, coordinates: Tensor) -> Tensor | None:
 
 
 def _pairs_between(values: KnownValues, fine: Tensor, coarse: Tensor, shape: Sequence[int], window: _Window) -> _Rules:
-    # As many coarse points as there are.
+    # Pairs of given fine and coarse points: the layer makes no new points.
     points, known = _known_points(values, fine), _known_points(values, coarse)
     if points is None or known is None:
         volume = math.prod(window.kernel)
-        pairs = min(fine.shape[0] * window.most(), coarse.shape[0] * volume)
+        pairs = min(fine.shape[0] * window.max_pairs(), coarse.shape[0] * volume)
         return _Rules(coarse, pairs, is_exact=fine is coarse and volume == 1)
-    counted = _PAIRS.setdefault(coarse, {}) if fine is coarse else {}
+    counted = _COUNTED_PAIRS.setdefault(coarse, {}) if fine is coarse else {}
     key = (window, tuple(shape), coarse._version)
     if key not in counted:
         keys = _keys(known, shape).unique()
@@ -136,7 +137,7 @@ def _pairs_between(values: KnownValues, fine: Tensor, coarse: Tensor, shape: Seq
     return _Rules(coarse, counted[key])
 
 
-_PAIRS = WeakTensorKeyDictionary()
+_COUNTED_PAIRS = WeakTensorKeyDictionary()
 """The pairs of points with their neighbors, which layers of one resolution share."""
 
 
@@ -146,17 +147,17 @@ def _n_found(wanted: Tensor, keys: Tensor) -> int:
 
 
 def _all_reached(
-    values: KnownValues, given: Tensor, n_samples: int, shape: Sequence[int], window: _Window, is_upward: bool = False
+    values: KnownValues, given: Tensor, n_samples: int, shape: Sequence[int], window: _Window, to_fine: bool = False
 ) -> _Rules:
-    # All points that the given ones reach.
+    # The layer makes all points that the given ones reach.
     points = _known_points(values, given)
     if points is None:
-        pairs = given.shape[0] * (math.prod(window.kernel) if is_upward else window.most())
+        pairs = given.shape[0] * (math.prod(window.kernel) if to_fine else window.max_pairs())
         n_points = min(pairs, n_samples * math.prod(shape))
         made = torch.empty(n_points, given.shape[1], dtype=given.dtype, device="meta")
         return _Rules(made, min(pairs, n_points * math.prod(window.kernel)), is_exact=False, is_new=True)
-    keys = [*window.reached(points, shape, is_upward)]
-    found = _points(torch.cat(keys).unique(), shape).to(given.dtype)
+    keys = [*window.reached(points, shape, to_fine)]
+    found = _points_of(torch.cat(keys).unique(), shape).to(given.dtype)
     made = torch.empty_like(found, device="meta")
     values.give(made, found)
     return _Rules(made, sum(len(each) for each in keys), is_new=True)
@@ -171,7 +172,7 @@ def _sparse_result(
     rules: _Rules,
     changes: Mapping[str, Any],
 ) -> Made:
-    # The object that comes out is like the one that goes in.
+    # The output is a copy of the input object with new features and coordinates.
     name = next(name for name in ("features", "_features", "feats") if name in vars(given))
     places = "coords" if name == "feats" else "indices"
     outputs = copy.copy(given)
@@ -202,7 +203,7 @@ def spconv(kind: str) -> Callable[..., Made]:
             rules = _pairs_between(values, indices, indices, shape, window)
         elif kind == "inverse":
             if key not in books:
-                raise CostError(f"indice_key {key!r} is unknown: no sparse convolution or pooling before has it")
+                raise CostError(f"indice_key {key!r} is unknown: no earlier sparse convolution or pooling has it")
             book = books[key]
             coarse = [*book.spatial_shape]
             window = _Window(*map(tuple, (book.ksize, book.stride, book.padding, book.dilation)))
@@ -240,7 +241,7 @@ def torchsparse(values: KnownValues, module: Any, input: Any) -> Made:
     if getattr(module, "transposed", False):
         stride = tuple(n // s for n, s in zip(stride, window.stride, strict=True))
         if stride not in caches.cmaps:
-            raise CostError(f"no convolution before has coordinates of stride {stride}, which a transposed one returns")
+            raise CostError(f"no earlier convolution has the stride {stride} that this transposed one returns")
         fine, limits = caches.cmaps[stride]
         rules = _pairs_between(values, fine, coordinates, window.shape(_grid(values, fine, limits)), window)
         rules = rules._replace(coordinates=fine)
@@ -259,7 +260,7 @@ def torchsparse(values: KnownValues, module: Any, input: Any) -> Made:
 
 
 def _grid(values: KnownValues, coordinates: Tensor, limits: Any) -> list[int]:
-    # Without a range, as far as the points lie; without their values, as if there were no end.
+    # Without a range: the extent of the points; if they are unknown, too, a size beyond any scene.
     if limits is not None:
         return [*map(int, limits[1:])]
     points = _known_points(values, coordinates)
@@ -324,15 +325,15 @@ def _sparse_product(values: KnownValues, left: _Matrix, right: _Matrix) -> _Prod
         count = min(left.n_values * min(right.n_values, shape[1]), right.n_values * min(left.n_values, shape[0]))
         places = torch.empty(2, min(count, math.prod(shape)), dtype=torch.int64, device="meta")
         return _Product(places, count, PRODUCTS_ASSUMED.format(count))
-    meeting = torch.bincount(right.rows, minlength=right.shape[0])
-    counts = meeting[left.columns]
+    row_lengths = torch.bincount(right.rows, minlength=right.shape[0])
+    counts = row_lengths[left.columns]
     n_products = int(counts.sum())
     if n_products > MOST_PRODUCTS:
         places = torch.empty(2, min(n_products, math.prod(shape)), dtype=torch.int64, device="meta")
         return _Product(places, n_products, PRODUCTS_ASSUMED.format(n_products))
     # A value of the left matrix in column k multiplies every value in row k of the right one.
     order = right.rows.argsort(stable=True)
-    begins = (meeting.cumsum(0) - meeting)[left.columns] - (counts.cumsum(0) - counts)
+    begins = (row_lengths.cumsum(0) - row_lengths)[left.columns] - (counts.cumsum(0) - counts)
     columns = right.columns[order][begins.repeat_interleave(counts) + torch.arange(n_products)]
     keys = (left.rows.repeat_interleave(counts) * shape[1] + columns).unique()
     found = torch.stack((keys // shape[1], keys % shape[1]))
@@ -363,11 +364,11 @@ def matmul(values: KnownValues, src: Any, other: Any, reduce: str = "sum") -> Ma
     shape = (matrix.shape[0], right.shape[1])
     vars(storage).update({**caches, "_row": row, "_col": column, "_value": found, "_sparse_sizes": shape})
     outputs.storage = storage
-    factors = _factors(stored, other_values, made, 2 * (matrix.n_values + right.n_values))
+    factors = _facts_of(stored, other_values, made, 2 * (matrix.n_values + right.n_values))
     return Made(outputs, factors, made.assumption)
 
 
-def _factors(left: Tensor | None, right: Tensor | None, made: _Product, n_indices: int) -> Mapping[str, Any]:
+def _facts_of(left: Tensor | None, right: Tensor | None, made: _Product, n_indices: int) -> Mapping[str, Any]:
     operands = {name: x for name, x in (("values", left), ("dense", right)) if x is not None}
     return {**operands, "n_products": made.n_products, "n_indices": n_indices}
 
@@ -393,4 +394,4 @@ def spspmm(
     right = _matrix(values, indexB[0], None, indexB[1], (k, n))
     made = _sparse_product(values, left, right)
     outputs = (made.places, valueA.new_empty(made.places.shape[1], device="meta"))
-    return Made(outputs, _factors(valueA, valueB, made, indexA.numel() + indexB.numel()), made.assumption)
+    return Made(outputs, _facts_of(valueA, valueB, made, indexA.numel() + indexB.numel()), made.assumption)

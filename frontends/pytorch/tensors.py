@@ -63,7 +63,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 def shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
     """Return the shape in ints.
 
-    For a sparse tensor it is the shape of its values, for a nested tensor that of its packed samples.
+    For a sparse tensor, it is the shape of its values; for a nested tensor, the shape of its packed samples.
     """
     if tensor.layout in SPARSE_LAYOUTS:
         with _disable_current_modes():
@@ -72,10 +72,10 @@ def shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
     if not tensor.is_nested:
         return tuple([int(size) for size in tensor.shape])
     with _disable_current_modes():
-        return _packed(tensor)
+        return _nested_shape(tensor)
 
 
-def _packed(tensor: torch.Tensor) -> tuple[int, ...]:
+def _nested_shape(tensor: torch.Tensor) -> tuple[int, ...]:
     # The samples are concatenated along the ragged axis; 1-d if several are ragged.
     if tensor.layout is torch.jagged:
         return (1, *tensor.values().shape)
@@ -102,7 +102,7 @@ def stored_elements(tensor: torch.Tensor) -> int | None:
     if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_contiguous():
         return None
     size = math.prod(map(int, tensor.shape))
-    runs: list[tuple[int, int]] = []  # axes as a stride and a count; those that fill or overlap a run extend it
+    runs: list[tuple[int, int]] = []  # (stride, count) of merged axes; an axis that fills or overlaps a run extends it
     for stride, count in sorted(zip(map(int, tensor.stride()), map(int, tensor.shape), strict=True)):
         if stride == 0:
             continue
@@ -130,17 +130,17 @@ def nested_tensors(value: Any) -> list[torch.Tensor]:
         item = waiting.pop()
         if isinstance(item, torch.Tensor):
             found.append(item)
-        elif type(item) is _Left:
+        elif type(item) is _EndOfContainer:
             around.remove(item.container)
         elif type(item) not in _SCALARS and id(item) not in around and (inside := _items(item)):
             around.add(id(item))
-            waiting.append(_Left(id(item)))
+            waiting.append(_EndOfContainer(id(item)))
             waiting += reversed(inside)
     return found
 
 
 def tensors_in_object(value: Any) -> list[torch.Tensor]:
-    """Return every tensor in the attributes of an object, as a distribution has them, each once."""
+    """Return every tensor in the attributes of an object, such as a distribution, each once."""
     found: dict[int, torch.Tensor] = {}
     waiting, seen = [value], set[int]()
     while waiting:
@@ -154,16 +154,16 @@ def tensors_in_object(value: Any) -> list[torch.Tensor]:
 
 
 def attributes_of(value: object) -> Mapping[str, Any]:
-    """Return the attributes of an object by name; that of a library in C may have anything as its ``__dict__``."""
+    """Return the attributes of an object by name; empty if its ``__dict__`` is not a dict, as in some C libraries."""
     held = getattr(value, "__dict__", None)
     return held if isinstance(held, dict) else {}
 
 
 CACHES_STATES = "cache_params"
-"""The name under which models of transformers with states alone take and return their cache."""
+"""The argument and output name of the cache in state-space models of transformers."""
 
 CACHES = ("past_key_values", "cache", CACHES_STATES)
-"""The names under which models of transformers take and return a cache, the second since 5.24."""
+"""Argument and output names of caches in models of transformers; ``cache`` since 5.24."""
 
 
 def cached_tensors(values: Any) -> list[torch.Tensor]:
@@ -173,28 +173,28 @@ def cached_tensors(values: Any) -> list[torch.Tensor]:
 
 
 def with_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Return a value with other tensors in its containers, dataclasses and objects, which are copied if any differ.
+    """Return a value with its tensors replaced; containers and objects are copied if a tensor inside changes.
 
     Args:
-        value: any result of a model; modules in it stay as they are.
-        change: returns the tensor in place of each, in the order of :func:`nested_tensors`.
+        value: any result of a model; modules in it do not change.
+        change: returns the replacement of a tensor; called in the order of :func:`nested_tensors`.
     """
-    return _changed(value, change, set())
+    return _with_tensors(value, change, set())
 
 
-def _changed(value: Any, change: Callable[[torch.Tensor], torch.Tensor], around: set[int]) -> Any:
+def _with_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor], around: set[int]) -> Any:
     if isinstance(value, torch.Tensor):
         return change(value)
     if type(value) in _SCALARS or isinstance(value, (Module, type, FunctionType, ModuleType)) or id(value) in around:
         return value
     around = {*around, id(value)}
     if isinstance(value, (list, tuple)):
-        items = [_changed(item, change, around) for item in value]
+        items = [_with_tensors(item, change, around) for item in value]
         if all(old is new for old, new in zip(value, items, strict=True)):
             return value
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if isinstance(value, Mapping):
-        made = {key: _changed(item, change, around) for key, item in value.items()}
+        made = {key: _with_tensors(item, change, around) for key, item in value.items()}
         if all(made[key] is item for key, item in value.items()):
             return value
         if type(value) is dict or not isinstance(value, MutableMapping):
@@ -203,7 +203,7 @@ def _changed(value: Any, change: Callable[[torch.Tensor], torch.Tensor], around:
         copied.update(made)
         return copied
     held = attributes_of(value)
-    other = {name: made for name, item in held.items() if (made := _changed(item, change, around)) is not item}
+    other = {name: made for name, item in held.items() if (made := _with_tensors(item, change, around)) is not item}
     if not other:
         return value
     copied = copy.copy(value)
@@ -211,9 +211,8 @@ def _changed(value: Any, change: Callable[[torch.Tensor], torch.Tensor], around:
     return copied
 
 
-class _Left(NamedTuple):
-    # Marks the end of a container, by its id.
-    container: int
+class _EndOfContainer(NamedTuple):
+    container: int  # its id
 
 
 def _items(value: Any) -> list[Any]:
@@ -234,7 +233,7 @@ def sample_lengths(tensor: torch.Tensor) -> tuple[int, ...] | None:
         lengths = tensor.lengths()
         if lengths is not None:
             return tuple(lengths.tolist())
-        # In an estimate the values of the offsets are known, but not of what is computed from them here.
+        # In an estimate the values of the offsets are known, but not those of tensors computed from them here.
         return tuple(end - start for start, end in pairwise(tensor.offsets().tolist()))
 
 
@@ -270,7 +269,7 @@ COMPILED = "OptimizedModule"
 """Name of the class of compiled modules; importing the class would import the compiler."""
 
 ORIGINAL = "_orig_mod"
-"""Name of the module that was compiled, in such a module."""
+"""Name of the original module inside a compiled module."""
 
 
 def join(path: str, name: str) -> str:
@@ -279,7 +278,7 @@ def join(path: str, name: str) -> str:
 
 
 def not_compiled(module: Module) -> Module:
-    """Return the module that ``torch.compile`` compiled into this one; any other module as it is."""
+    """Return the module that ``torch.compile`` compiled into this one; any other module unchanged."""
     while type(module).__name__ == COMPILED and isinstance(module._modules.get(ORIGINAL), Module):
         module = module._modules[ORIGINAL]
     return module
@@ -288,8 +287,8 @@ def not_compiled(module: Module) -> Module:
 def walk(model: Module) -> Iterator[tuple[str, Module, bool]]:
     """Yield path and module of ``model`` and all modules below it, and whether each is new.
 
-    The order is that of the model. A module that was met before is yielded again but not entered again, so that cycles
-    end. A module that was compiled has the path of what ``torch.compile`` made of it.
+    Modules come in the order of the model. A repeated module is yielded again but not entered again, so that cycles
+    end. The original of a compiled module has the path of the compiled module.
     """
     seen: set[int] = set()
     waiting: list[tuple[str, Module]] = [("", model)]
@@ -369,7 +368,7 @@ def is_packed(schema_type: str) -> bool:
 class PackedWeights:
     """The packed weights of one run, each unpacked once.
 
-    Python sees another object at every call; its hash is that of the object behind it.
+    Python gets a new wrapper at every call, with the hash of the packed object behind it.
     """
 
     def __init__(self) -> None:
@@ -469,8 +468,8 @@ def output_shape(x: Tensor, packed: PackedWeight) -> tuple[int, ...]:
 
 
 def with_modules(model: Module, others: Mapping[int, Module]) -> Module:
-    """Return a model with other modules in place of some, by id; it shares all tensors with the model."""
-    # A module that is used twice stays one.
+    """Return a copy of a model with some modules replaced, by id; it shares all tensors with the model."""
+    # A module that is used twice has one copy.
     made: dict[int, Module] = dict(others)
     for each in [*model.modules()][::-1]:
         if id(each) not in made:

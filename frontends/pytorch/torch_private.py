@@ -1,7 +1,7 @@
 """The register of private names of PyTorch and of transformers in this frontend.
 
 A release may change any of them without notice. ``python -m costcore.frontends.pytorch.torch_private`` prints each with
-its purpose, and whether the installed release has it. A test holds that nothing private is used without a row here;
+its purpose, and whether the installed release has it. A test checks that every private name in use has a row here;
 names of operators are in ``tests/data/torch_versions.json`` instead. Nothing imports this file in a run.
 """
 
@@ -20,9 +20,9 @@ class Private(NamedTuple):
     Attributes:
         owner: the module, or a key of :data:`SAMPLES`, that has it.
         name: the name.
-        purpose: what it is used for.
-        is_needed: whether the frontend fails where it is missing; otherwise it is looked for, or only tried.
-        releases: since and until which release PyTorch has it, as far as known: ``2.6-`` since 2.6, ``-2.5`` until 2.5.
+        purpose: its use.
+        is_needed: whether the frontend fails without it; otherwise the frontend looks for it, or tries it.
+        releases: the releases of PyTorch that have it, if known: ``2.6-`` from 2.6 on, ``-2.5`` up to 2.5.
         test: the file of tests that fails if it means something else, below ``tests/frontends/pytorch``.
     """
 
@@ -52,7 +52,7 @@ _TABLE = """
 _ExcludeDispatchKeyGuard | runs operators as if nothing was captured | needed | | capture/same_results
 _DisableFuncTorch | computes known values outside of vmap | needed | | meta/values
 _swap_tensor_impl | moves tensors with data to the meta device, where their gradients are | needed | | any_model
-_DisableTorchDispatch | replays what a trace says outside of modes | needed | | traces/recorded_networks
+_DisableTorchDispatch | replays a trace outside of modes | needed | | traces/recorded_networks
 _current_autograd_node | separates forward from backward, finds modules of gradients | needed | | capture/backward
 _current_graph_task_id | recognizes callbacks at the end of a backward pass | needed | | capture/backward
 _functorch | level of vmap, inside of which composite operators are left alone | needed | | capture/execution_modes
@@ -60,8 +60,8 @@ _nn | owner of composite functions, and their names | needed | | capture/composi
 _fft | names of functions | needed | | spelling
 _linalg | names of functions | needed | | spelling
 _special | names of functions | needed | | spelling
-_get_tracing_state | takes shapes of modules without a trace | needed | | conventions/passes
-_set_tracing_state | takes shapes of modules without a trace | needed | | conventions/passes
+_get_tracing_state | reads shapes without tracing | needed | | conventions/passes
+_set_tracing_state | reads shapes without tracing | needed | | conventions/passes
 _is_any_autocast_enabled | asks whether autocast casts operands | needed | | capture/autocast
 _jit_get_schemas_for_operator | finds overloads by name | needed | | rows/table
 _len_torch_dispatch_stack | asks whether another mode is active | needed | | capture/overlapping_hooks
@@ -89,12 +89,12 @@ _decomp | lists the kernels that import the compiler | needed | | estimate
 _disable_dynamo | runs kernels for meta tensors without the compiler | needed | | estimate
 _dynamo | lets compiled models run as written | looked for | | capture/compiled_models
 _guards | gives the compiler the mode of its inputs | needed | | schedule
-_functorch | finds no schedule in a cache | looked for | | schedule
-_inductor | states the kernels of compiled models | looked for | | schedule
+_functorch | disables a cache of schedules | looked for | | schedule
+_inductor | lists the kernels of compiled models | looked for | | schedule
 _subclasses | compiles without data | looked for | | schedule
 _ops | types of operators | needed | | rows/table
 _jit_internal | names of functions that dispatch on a flag | needed | | spelling
-_tensor | leaves out PyTorch's own frames | looked for | | spelling
+_tensor | skips frames of PyTorch | looked for | | spelling
 [torch._ops]
 _compute_keyset | passes a higher-order operator on | needed | | branches
 [torch._dynamo.eval_frame]
@@ -158,7 +158,7 @@ _identity | tells whether flex_attention changes scores | needed | 2.5- | attent
 [torch.testing]
 _internal | process group without processes | needed | | parallel/mesh
 [torch._inductor.scheduler.Scheduler]
-_init | has the kernels when it ends | looked for | 2.7- | schedule
+_init | makes the kernels | looked for | 2.7- | schedule
 [torch.utils]
 _pytree | maps the tensors among arguments | needed | | schedule
 _python_dispatch | dispatch modes | needed | | capture/capture
@@ -173,7 +173,7 @@ _get_current_dispatch_mode_stack | removes the capture from below others | neede
 _pop_mode | removes the capture from below others | needed | | capture/lifetimes
 _pop_mode_temporarily | runs higher-order operators | needed | | branches
 _push_mode | removes the capture from below others | needed | | capture/lifetimes
-_is_in_any_mode_without_ignore_compile_internals | restores what it was | looked for | | capture/compiled_models
+_is_in_any_mode_without_ignore_compile_internals | restored after a run | looked for | | capture/compiled_models
 [torch.utils.backend_registration]
 _privateuse1_backend_name | takes the fast path of transformers under autocast | needed | | capture/autocast
 [torch.utils.checkpoint]
@@ -275,13 +275,13 @@ def _rows() -> Iterator[Private]:
         if line.startswith("["):
             owner = line[1:-1]
         else:
-            name, purpose, felt, releases, test = (cell.strip() for cell in line.split("|"))
+            name, purpose, need, releases, test = (cell.strip() for cell in line.split("|"))
             folder, _, file = test.rpartition("/")
-            yield Private(owner, name, purpose, felt == "needed", releases, f"{folder}/test_{file}.py".lstrip("/"))
+            yield Private(owner, name, purpose, need == "needed", releases, f"{folder}/test_{file}.py".lstrip("/"))
 
 
 REGISTER = (*_rows(),)
-"""Every private name, those of one owner together."""
+"""All private names, grouped by owner."""
 
 
 def is_there(row: Private) -> bool | None:
@@ -313,9 +313,9 @@ def described() -> Iterator[str]:
     """Yield a line for every name: whether it is there, and its purpose."""
     words = {True: "there", False: "MISSING", None: "see test"}
     for row in REGISTER:
-        felt = "needed" if row.is_needed else "looked for"
+        need = "needed" if row.is_needed else "looked for"
         name, test = f"{row.owner}: {row.name}", f"tests/frontends/pytorch/{row.test}"
-        yield f"{words[is_there(row)]:8} {felt:10} {row.releases:5} {name} ({row.purpose}; {test})"
+        yield f"{words[is_there(row)]:8} {need:10} {row.releases:5} {name} ({row.purpose}; {test})"
 
 
 if __name__ == "__main__":

@@ -290,7 +290,7 @@ def _run_inside(call: CompositeCall) -> Any:
 
 def _memory_inside(mode: CaptureMode, plan: OperatorPlan) -> AbstractContextManager[None]:
     if _name(plan) in KERNELS_OF_CPU:
-        return mode.ledgers.whole()
+        return mode.ledgers.as_one_kernel()
     return mode.ledgers.adding_in_place() if plan.native in ADDS_IN_PLACE else _NO_CONTEXT
 
 
@@ -507,7 +507,7 @@ def as_one_operator(
                 n_without_masks = 3 if isinstance(module, MultiheadAttention) else 1
                 if len(tensors_of(args, kwargs)) > n_without_masks:
                     mode.ledgers.note(MERGED, is_approximation=True)
-                stack.enter_context(mode.ledgers.whole())
+                stack.enter_context(mode.ledgers.as_one_kernel())
         yield
 
 

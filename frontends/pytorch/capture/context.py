@@ -607,7 +607,7 @@ def _run(mode: CaptureMode, operator: Any, args: Any, kwargs: Any) -> Any:
     if mode.recording.counts_pairs and isinstance(args[4], tuple):
         mode.recording.pairs = pairs_in_blocks(mode.values, args[4], args[0].shape[:-1].numel())
     run = partial(flex_on_meta, operator, *args[:6]) if is_meta else partial(_run_as_usual, operator, args, kwargs)
-    with mode.ledgers.whole():
+    with mode.ledgers.as_one_kernel():
         return mode.run_as_one_call(operator, args[:3], {}, run)
 
 

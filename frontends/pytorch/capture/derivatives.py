@@ -176,7 +176,7 @@ def _empty_nonzero(mode: CaptureMode, mask: Tensor) -> Tensor:
     with mode.paused:
         result = mask.new_empty((0, mask.dim()), dtype=torch.int64)
     plan = mode.cache.plans.of(torch.ops.aten.nonzero.default)
-    mode.observe(*mode.cache.decided(plan, (mask,), {}, result), (mask,), {}, result)
+    mode.observe(*mode.cache.find_by_result(plan, (mask,), {}, result), (mask,), {}, result)
     return result
 
 

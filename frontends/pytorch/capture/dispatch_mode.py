@@ -484,7 +484,7 @@ class CaptureMode(TorchDispatchMode):
                 self.assume(assumption)
             if plan.follow_rule is not None:
                 choose(self.values, plan.follow_rule, args, kwargs, result)
-        self.observe(*self.cache.decided(plan, args, kwargs, result), args, kwargs, result)
+        self.observe(*self.cache.find_by_result(plan, args, kwargs, result), args, kwargs, result)
         return result
 
     def _decide(self, branches: Branches, value: Any, assumption: str, args: Any) -> tuple[Any, str]:

@@ -25,7 +25,7 @@ MAX_CACHED_CALLS = 10_000
 """The cache is cleared before a capture if it has this many calls; a large network has a few hundred distinct ones."""
 
 MAX_OWN_CALLS = 200_000
-"""The calls that one capture keeps beside them: a loop over tokens has a distinct ``select`` per step."""
+"""The maximum number of other calls that one capture keeps: a loop over tokens has a distinct ``select`` per step."""
 
 _SHARED_TYPES = frozenset(
     (
@@ -51,7 +51,7 @@ class CallTemplate:
         inputs: the position of each input of the layer; -1 for a number.
         outputs: the position of each output of the layer.
         learned: positions of the operands that are learned parameters.
-        by_use: the learned operands that only their operator shows to be parameters, such as a tensor used as weight.
+        by_use: positions of learned operands that are parameters only by their use, such as a tensor used as weight.
         strided: positions among the inputs of the layer of tensors that are not contiguous.
         is_supported: whether the operator has a mapping rule (row) and a calculator.
     """
@@ -93,8 +93,8 @@ class CachedCall:
         replay: returns their result without running anything; None if that is impossible.
         have_data: whether all their operands are ordinary tensors with data.
         has_complex: whether any of their operands is complex.
-        may_change_values: whether they may change what is known of the values of meta tensors.
-        composite_events: what a composite operator allocates and frees inside; None if that was not recorded.
+        may_change_values: whether they may change the known values of meta tensors.
+        composite_events: allocations and frees inside a composite operator; None if they were not recorded.
         templates: how they are recorded, by the origins of their operands.
     """
 
@@ -197,7 +197,9 @@ class CallCache:
             self._own.clear()
         self._own[key] = cached
 
-    def decided(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any) -> tuple[CachedCall, list[Tensor]]:
+    def find_by_result(
+        self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any
+    ) -> tuple[CachedCall, list[Tensor]]:
         """Return the cached call of an operator with a data-dependent result, and the tensors among the arguments.
 
         Its key includes the shapes of the result. The call is kept for this capture only.
@@ -367,9 +369,9 @@ def _convolution(a: Arguments) -> str | None:
         return f"the weight {_shape(w)} cannot be divided into {groups} groups along its first axis"
     if 0 in w.shape[2:] or 0 in x.shape[2:]:
         return f"input or kernel are empty (got {_shape(x)} and a weight of {_shape(w)})"
-    for name, least in (("stride", 1), ("padding", 0), ("dilation", 1), ("output_padding", 0)):
-        if any(size < least for size in a[name]):
-            return f"invalid {name} {tuple(a[name])} (expected at least {least})"
+    for name, minimum in (("stride", 1), ("padding", 0), ("dilation", 1), ("output_padding", 0)):
+        if any(size < minimum for size in a[name]):
+            return f"invalid {name} {tuple(a[name])} (expected at least {minimum})"
     needed, made = (w.shape[0], w.shape[1] * groups) if transposed else (w.shape[1] * groups, w.shape[0])
     if x.shape[1] != needed:
         return f"the input {_shape(x)} has {x.shape[1]} channels (expected {needed} for a weight of {_shape(w)})"
@@ -463,7 +465,7 @@ def _diagonal(a: Arguments) -> Sequence[int]:
     return [*(size for i, size in enumerate(shape) if i not in (rows, columns)), max(length, 0)]
 
 
-def _fills(place: Callable[[Arguments], Sequence[int]]) -> Check:
+def _matches_src(place: Callable[[Arguments], Sequence[int]]) -> Check:
     def check(a: Arguments) -> str | None:
         if (problem := _axis(a)) is not None:
             return problem
@@ -505,11 +507,11 @@ def _resize(rank: int) -> Check:
     return lambda a: "the output would be empty" if 0 in (a["output_size"] or ()) else check_input(a)
 
 
-def _unfold(a: Arguments) -> str | None:
+def _im2col(a: Arguments) -> str | None:
     return f"invalid padding {tuple(a['padding'])} (expected at least 0)" if min(a["padding"]) < 0 else None
 
 
-def _entropy_with_logits(a: Arguments) -> str | None:
+def _cross_entropy_with_logits(a: Arguments) -> str | None:
     problems = (_expands(name, lambda a: a["self"].shape)(a) for name in ("weight", "pos_weight"))
     return next((problem for problem in problems if problem is not None), None)
 
@@ -563,16 +565,16 @@ SHAPE_CHECKS: Mapping[str, Check] = {
     **{f"aten::grid_sampler_{rank}d": _nonempty_map(rank) for rank in (2, 3)},
     "aten::upsample_linear1d": _resize(1),
     "aten::upsample_bilinear2d": _resize(2),
-    "aten::im2col": _unfold,
-    "aten::select_scatter": _fills(_select),
-    "aten::slice_scatter": _fills(_slice),
-    "aten::diagonal_scatter": _fills(_diagonal),
+    "aten::im2col": _im2col,
+    "aten::select_scatter": _matches_src(_select),
+    "aten::slice_scatter": _matches_src(_slice),
+    "aten::diagonal_scatter": _matches_src(_diagonal),
     "aten::index_put": _index_put,
     "aten::put": _put,
     "aten::gelu": _gelu,
     "aten::native_layer_norm": _layer_norm,
     "aten::binary_cross_entropy": _expands("weight", lambda a: a["self"].shape),
-    "aten::binary_cross_entropy_with_logits": _entropy_with_logits,
+    "aten::binary_cross_entropy_with_logits": _cross_entropy_with_logits,
     "aten::soft_margin_loss": _expands("target", lambda a: a["self"].shape),
     "aten::nll_loss2d_forward": _nll_loss2d,
     "aten::multinomial": _multinomial,
@@ -616,13 +618,13 @@ SAME_DTYPE: Mapping[str, tuple[str, ...]] = {
     "aten::mv": ("self", "vec"),
     **_NORMS,
 }
-"""Arguments that must share a dtype in a run, by operator, unless every release checks it on the meta device too."""
+"""Arguments that must share a dtype in a run, by operator, unless all releases check this on meta, too."""
 
 _HALVES = (torch.float16, torch.bfloat16)
 """Dtypes that a normalization accepts together with parameters in float32, at least on a CPU."""
 
 INTEGERS_ONLY: Mapping[str, str] = {"aten::embedding": "indices"}
-"""Arguments that must be int32 or int64 in a run, by operator, in messages of PyTorch ``Long, Int``."""
+"""Arguments that must be int32 or int64 in a run, by operator; PyTorch calls these dtypes ``Long, Int``."""
 
 
 class DtypeMismatchError(RuntimeError):
@@ -685,8 +687,8 @@ def _check_integers(plan: OperatorPlan, args: tuple[Any, ...], kwargs: dict[str,
 
 # Moves between devices
 #
-# A model names devices, ``x.to(device)``. In an estimate its tensors are on the meta device, and some that it makes are
-# not; in a run all of them are on one device, and nothing is moved.
+# A model names devices, ``x.to(device)``. In a run, all tensors are on one device, and nothing moves. In an estimate,
+# most tensors are on the meta device, but some that the model makes are not.
 
 
 MOVE = torch.ops.aten._to_copy.default
@@ -702,7 +704,7 @@ def is_move(
     memory_format: torch.memory_format | None = None,
     **_: Any,
 ) -> bool:
-    """Return whether ``_to_copy`` with these arguments moves a tensor to or from the meta device, and no more."""
+    """Return whether ``_to_copy`` with these arguments only moves a tensor to or from the meta device."""
     if device is None or (torch.device(device).type == "meta") == x.is_meta:
         return False
     if dtype not in (None, x.dtype) or layout not in (None, x.layout):

@@ -1,7 +1,7 @@
 """Plans: how calls of an operator are treated, decided once per operator.
 
-The sections are the questions a plan answers: control flow, flex attention, what is saved for the backward pass, which
-composites are one call, replay without a kernel, decomposition, bookkeeping, process groups.
+The sections cover the decisions of a plan: control flow, flex attention, tensors saved for the backward pass, composite
+operators that are one call, replay without a kernel, decomposition, bookkeeping, process groups.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class OperatorPlan:
         run: the C function that runs it, without the Python code of ``OpOverload``; ``func`` if it has none.
         is_recorded: whether its calls are recorded.
         is_plain: whether its calls are recorded, and none of ``assumed_result``, ``decompose``, ``is_control_flow``,
-            ``has_packed_weight`` and ``is_random`` applies.
+            ``has_packed_weight``, ``is_random`` and ``is_fill`` applies.
         is_random: whether it draws random numbers.
         is_fill: whether it makes a tensor of one number, or an empty one.
         is_alias: whether it returns its input as another tensor object.
@@ -64,7 +64,7 @@ class OperatorPlan:
         has_varying_shapes: whether the shapes of its outputs depend on data, so that no call repeats another.
         saves_for_backward: whether it saves tensors for its backward pass besides its outputs.
         replay_rule: decides how the result of a call can be repeated; see :func:`replay_rule`.
-        follow_rule: finds the values of its results from those of its operands; None for a higher-order operator.
+        follow_rule: computes values of its results from values of its operands; None for a higher-order operator.
         arguments: name and default of its arguments, in order.
         written: positions and names of the arguments it writes to.
         returns_written: whether its results are the arguments that it writes to, not its return values.
@@ -184,11 +184,11 @@ class OperatorPlan:
             for position, argument in enumerate(arguments)
             if argument.alias_info is not None and argument.alias_info.is_write
         )
-        of_group = written_argument(name)
-        if of_group is not None:
+        group_argument = written_argument(name)
+        if group_argument is not None:
             self.returns_written = True
             self.written = tuple(
-                (i, argument.name) for i, argument in enumerate(arguments) if argument.name == of_group
+                (i, argument.name) for i, argument in enumerate(arguments) if argument.name == group_argument
             )
         self.follow_rule = PropagationRule(func, self.arguments, self.written)
         composite = name.removeprefix("aten::") + (f".{overload}" if overload else "")
@@ -245,7 +245,7 @@ class OperatorPlans:
 
     @property
     def is_current(self) -> bool:
-        """Whether no plug-in changed the rows or the calculators since."""
+        """Whether rows and calculators are the same as when the plans were made."""
         return self._rows is rows("pytorch") and self._calculators is calculators()
 
     def of(self, operator: Any) -> OperatorPlan:
@@ -287,7 +287,7 @@ class RefusedCalls:
     """The outermost operator that raised.
 
     Attributes:
-        error: what it raised.
+        error: the exception that it raised.
     """
 
     def __init__(self) -> None:
@@ -405,7 +405,7 @@ def _while_loop(
         condition = cond_fn(*carried, *additional_inputs)
         is_unknown = isinstance(condition, Tensor) and not data.is_known(condition)
         if is_unknown:
-            data.assume("a loop whose condition has no data was taken to run once")
+            data.assume("a loop with an unknown condition was assumed to run once")
         elif not condition:
             return carried
         carried = tuple(body_fn(*carried, *additional_inputs))
@@ -499,7 +499,7 @@ def flex_on_meta(
     return (output, *[torch.empty_like(row) for _ in returned[1:]])
 
 
-# Saved for the backward pass beside the outputs: indices, masks, statistics
+# Tensors saved for the backward pass besides the outputs: indices, masks, statistics
 #
 # They are written only if a backward pass can follow, or if the user asks for them.
 
@@ -512,9 +512,9 @@ _FAKE_QUANTIZATIONS = (
     "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
 )
 
-_KEEPING_OPERANDS = ("rrelu_with_noise", "rrelu_with_noise_", "embedding_bag", "_embedding_bag")
+_SAVING_OPERANDS = ("rrelu_with_noise", "rrelu_with_noise_", "embedding_bag", "_embedding_bag")
 
-_KEEPING_STATISTICS = (
+_SAVING_STATISTICS = (
     *("batch_norm", "native_batch_norm", "_native_batch_norm_legit", "instance_norm"),
     *("layer_norm", "native_layer_norm", "group_norm", "native_group_norm", "_weight_norm_interface"),
     "cross_entropy_loss",
@@ -536,12 +536,12 @@ SAVING = _BY_OPERAND | frozenset(
         *(f"{kind}max_pool{rank}d" for kind in ("", "adaptive_", "fractional_") for rank in (1, 2, 3)),
         *_DROPOUTS,
         *_FAKE_QUANTIZATIONS,
-        *_KEEPING_STATISTICS,
-        *_KEEPING_OPERANDS,
+        *_SAVING_STATISTICS,
+        *_SAVING_OPERANDS,
         *(f"{name}_" for name in _DROPOUTS),
     )
 )
-"""The operators that keep something if a backward pass can follow."""
+"""The operators that save tensors besides their outputs if a backward pass can follow."""
 
 _WITHOUT_INDICES = frozenset(
     getattr(functional, f"_{kind}_max_pool{rank}d").__code__
@@ -563,8 +563,7 @@ def any_is_differentiated(*values: object) -> bool:
 def statistics_dtype(x: Tensor, weight: Tensor | None = None) -> str:
     """Return the dtype of the statistics of a norm or of attention.
 
-    It is the dtype of ``x``. If this has 16 bits, it is the dtype of the weight, if any, on a CPU, and float32 on other
-    devices.
+    It is the dtype of ``x``. For 16-bit floats, it is float32; on a CPU the dtype of the weight, if any, or of ``x``.
 
     Args:
         x: the operand whose statistics they are.
@@ -594,7 +593,7 @@ def saved_key(native: str, tensors: Sequence[Tensor]) -> tuple[bool, ...]:
 # Composite operators recorded as one call
 
 
-_NAMES = """
+_COMPOSITE_NAMES = """
 linear matmul einsum bilinear
 conv1d conv2d conv3d conv1d.padding conv2d.padding conv3d.padding
 conv_transpose1d conv_transpose2d.input conv_transpose3d.input
@@ -616,14 +615,14 @@ triplet_margin_loss poisson_nll_loss
 mish_backward native_channel_shuffle linalg_svdvals linalg_eigvalsh
 """
 
-COMPOSITES = frozenset(_NAMES.split())
+COMPOSITES = frozenset(_COMPOSITE_NAMES.split())
 """The composite operators that are recorded as one call: ``name`` or ``name.overload`` of ``aten``."""
 
 WITHOUT_GRADIENT = frozenset(("linalg_svdvals", "linalg_eigvalsh"))
 """The members of :data:`COMPOSITES` that are one call only if no gradient is needed.
 
-PyTorch then computes singular values and eigenvalues alone. Inside a dispatch mode it takes for granted that a gradient
-may be needed, and computes the vectors as well, by another algorithm with other rounding errors.
+PyTorch then computes only singular values or eigenvalues. Inside a dispatch mode, it assumes that a gradient may be
+needed and also computes the vectors, by another algorithm with other rounding errors.
 """
 
 KERNELS_OF_CPU = frozenset((*WITHOUT_GRADIENT, "mish_backward", "native_channel_shuffle"))
@@ -648,7 +647,7 @@ ADDS_IN_PLACE = frozenset(("aten::linear", *_RECURRENT))
 """The operators that add a bias in place to a product that they made, but not inside a dispatch mode."""
 
 FAST_PATHS = ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")
-"""The operators of ``aten`` as which transformer modules run in inference."""
+"""The fused operators of ``aten`` that modules call in inference."""
 
 
 def exists(name: str) -> bool:
@@ -782,7 +781,7 @@ def decomposed(operator: OpOverload, args: Any, kwargs: Any, is_nested: bool) ->
     """Run the operators that PyTorch decomposes an operator into.
 
     Args:
-        operator: an operator that :func:`is_decomposed`.
+        operator: an operator for which :func:`is_decomposed` returns True.
         args: its positional arguments.
         kwargs: its keyword arguments.
         is_nested: whether a nested tensor is among them.
@@ -806,7 +805,7 @@ def run_kernel(run: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
     """
     before = len(sys.modules)
     if getattr(run, "namespace", None) == "c10d":
-        state = random.getstate()  # on the meta device, PyTorch draws the number of a collective
+        state = random.getstate()  # on the meta device, PyTorch draws a random id for a collective
         try:
             result = run(*args, **kwargs)
         finally:
@@ -822,7 +821,7 @@ def run_kernel(run: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
 # Bookkeeping of PyTorch, and results that need special treatment
 
 
-_ATEN = """
+_BOOKKEEPING_OF_ATEN = """
 empty empty_like empty_permuted empty_strided new_empty new_empty_strided scalar_tensor _efficientzerotensor
 resize resize_as set detach alias lift lift_fresh record_stream is_pinned _pin_memory _version _backward requires_grad
 dim size stride is_contiguous is_same_size is_set_to sym_size sym_stride sym_numel sym_storage_offset sym_is_contiguous
@@ -834,7 +833,7 @@ is_coalesced _coalesced _nnz dense_dim sparse_dim _dimI _dimV
 
 BOOKKEEPING = frozenset(
     (
-        *(f"aten::{name}" for name in _ATEN.split()),
+        *(f"aten::{name}" for name in _BOOKKEEPING_OF_ATEN.split()),
         *("_c10d_functional::wait_tensor", "_c10d_functional::_wrap_tensor_autograd", "c10d_functional::wait_tensor"),
         "fsdp::record_grad_output_stream",
     )
@@ -894,7 +893,7 @@ def _group(args: Arguments) -> Any:
         from torch.distributed.distributed_c10d import _resolve_process_group
 
         return _resolve_process_group(found)
-    if found is not None and not hasattr(found, "size"):  # operators take it as a script object
+    if found is not None and not hasattr(found, "size"):
         from torch.distributed import ProcessGroup
 
         return ProcessGroup.unbox(found)

@@ -259,7 +259,7 @@ class StorageLedger:
             replay_composite(self._memory, events, tensors, result)
 
     @contextmanager
-    def whole(self) -> Iterator[None]:
+    def as_one_kernel(self) -> Iterator[None]:
         """Context manager: a CPU runs this as one kernel, so blocks freed inside are not counted."""
         mark = self.begin_composite()
         try:
@@ -451,7 +451,7 @@ class LiveMemory:
     Attributes:
         blocks: all blocks by number; None for a discarded block.
         events: for each event the number of calls before it, and the numbers of the blocks that end and begin, or -1.
-        resized: the watches of storages whose size changed, and of those that were empty before the run.
+        resized: the watches of storages that changed their size or were empty before the run.
         sum: the last sum, until it is known whether it overwrites its operand.
     """
 
@@ -468,7 +468,7 @@ class LiveMemory:
         """Register the memory of a result of an operator with these operands.
 
         Returns:
-            The operand of which the result is a view, if its memory was not registered before.
+            The operand that the result is a view of, if the memory of the operand is not registered yet; else None.
         """
         storage = tensor.untyped_storage()
         address = storage._cdata
@@ -662,7 +662,7 @@ class LiveBlock:
     """A block during the run.
 
     Attributes:
-        nbytes: its counted size, which may be less than that of its storage.
+        nbytes: its counted size, which may be less than the size of its storage.
         kind: its kind if it is already known.
         is_base: whether it lived before the run.
         shape, dtype, device: of the first tensor in it.
@@ -723,7 +723,7 @@ def raw_blocks(
 ) -> Iterator[tuple[RawBlock, int]]:
     """Yield the blocks in order of allocation, each with its storage id; 0 if no recorded call uses the storage."""
     allocated, freed = _lifetimes(events)
-    new = tuple.__new__  # thrice as fast as the constructor of a named tuple
+    new = tuple.__new__  # three times as fast as the constructor of a named tuple
     before = 0, -1
     ids: dict[LiveBlock, int] = {}
     devices: dict[torch.device, str] = {}
@@ -834,7 +834,7 @@ class ModuleCalls:
         return number
 
     def resume(self, number: int) -> None:
-        """Resume a call that ended, such as that of a generator when its next value is read."""
+        """Resume a call that ended, such as the call of a generator whose next value is read."""
         self._open.append(number)
 
     def set_outputs(self, number: int, outputs: Sequence[tuple[int, ...]]) -> None:

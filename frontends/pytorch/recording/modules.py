@@ -29,7 +29,7 @@ from costcore.trace.call import Module as ModuleEntry
 from costcore.trace.call import qualified_bases, symbol_at
 from costcore.trace.run import Recorder
 
-from ..naming import spelling_of
+from ..naming import api_name_of
 from ..tensors import join, nested_tensors, stored_elements, tensors_in_object, walk
 
 Rename: TypeAlias = Callable[[str], str]
@@ -55,8 +55,8 @@ class Root:
     Attributes:
         module: returns it, or None once it was deleted.
         path: its path, the prefix of all paths below it; empty if it is the only one.
-        has_parts: whether it has submodules or parameters. If several outermost modules
-            have them, the paths of each begin with the name of its class.
+        has_parts: whether it has submodules or parameters. If several outermost modules have
+            parts, their paths begin with their class names.
     """
 
     has_parts: bool
@@ -80,8 +80,8 @@ class ModuleStack:
         root: the outermost module that was called last.
         roots: all outermost modules.
         path: path of the module running now; ``""`` for a single outermost one and outside any module.
-        running: the modules that are running, with their paths, the outermost one first.
-        passed: the arguments of the outermost module that is running, or ran last.
+        running: the running modules with their paths, outermost first.
+        passed: the arguments of the outermost module that is running; () if none is.
         aliases: the first path of a shared module, by the other paths under which it ran.
     """
 
@@ -99,26 +99,26 @@ class ModuleStack:
         self._modules: list[Module] = []
         """The outermost module that was called last, and all modules below it."""
         self._shared: dict[int, list[str]] = {}
-        """All paths but the first of each module that several modules hold, by its id."""
+        """The further paths of modules that several modules share, by id of the module."""
         self._buffers: dict[int, ref[UntypedStorage]] = {}
-        """Weak references to the memory of the buffers of ``_buffers_of``, by its address."""
+        """Weak references to the storages of the buffers below ``_buffers_of``, by address."""
         self._buffers_of: Module | None = None
         self._wrapped: dict[int, tuple[ref[UntypedStorage], Tensor]] = {}
-        """By the address of the storage of a wrapped tensor: a reference to it, and the parameter around the tensor."""
+        """Weak references to storages of wrapped tensors, with the parameters around them, by address."""
         self._wrapped_of: Module | None = None
 
-    def lead(self, other: ModuleStack, running: Iterable[tuple[Module, str]]) -> None:
+    def share_with(self, other: ModuleStack, running: Iterable[tuple[Module, str]]) -> None:
         """Share the paths with the stack of another thread, and set its running modules."""
-        other.follow(self.root, self.roots, self.aliases, self._paths, self._modules, self._shared)
+        other.use_state(self.root, self.roots, self.aliases, self._paths, self._modules, self._shared)
         other.running = [*running]
         other.path = other.running[-1][1] if other.running else ""
 
-    def join(self, other: ModuleStack) -> None:
+    def absorb(self, other: ModuleStack) -> None:
         """Take over the state of another thread, which has ended."""
         if other.root is not None and other.root is not self.root:
-            other.lead(self, self.running)
+            other.share_with(self, self.running)
 
-    def follow(
+    def use_state(
         self,
         root: Module | None,
         roots: list[Root],
@@ -163,7 +163,7 @@ class ModuleStack:
         if not self.running:
             self.passed = passed
             if module is not self.root and not self.knows(module):
-                self._begin(module)
+                self._choose_root(module)
         entry = self._paths.get(id(module))
         if entry is None:  # the model was changed meanwhile, or calls a module that it does not contain
             entry = self._paths[id(module)] = (module, self._path_of(module))
@@ -185,8 +185,8 @@ class ModuleStack:
         path = self._paths.get(id(module), (module, ""))[1]
         return f"{path} ({type(module).__name__})" if path else type(module).__name__
 
-    def holds(self, memory: UntypedStorage) -> bool:
-        """Return whether a storage is that of a buffer of the outermost module."""
+    def holds_buffer(self, memory: UntypedStorage) -> bool:
+        """Return whether a storage belongs to a buffer of the outermost module."""
         if self._buffers_of is not self.root:
             self._buffers_of = self.root
             self._buffers = {id(memory): ref(memory) for memory in _memories_of_buffers(self._modules)}
@@ -208,8 +208,8 @@ class ModuleStack:
     def is_free_weight(self, tensor: Tensor) -> bool:
         """Return whether a tensor is a weight without being a parameter: a leaf that requires a gradient.
 
-        ``torch.func.functional_call`` passes such tensors to the model in place of its parameters. Those in the objects
-        that the model is called with are inputs, such as positions of atoms.
+        ``torch.func.functional_call`` passes such tensors to the model in place of its parameters. Tensors inside of
+        objects that are arguments are inputs, such as positions of atoms.
         """
         if not (self.running and tensor.requires_grad and tensor.is_leaf and type(tensor) is Tensor):
             return False
@@ -217,14 +217,14 @@ class ModuleStack:
 
     # Outermost modules
 
-    def _begin(self, module: Module) -> None:
+    def _choose_root(self, module: Module) -> None:
         for root in self.roots:
             outermost = root.module()
             if outermost is not None and any(each is module for _, each, _ in walk(outermost)):
-                self._use(root, outermost)
+                self._set_root(root, outermost)
                 return
         new = Root(module)
-        self._use(new, module)
+        self._set_root(new, module)
         for old in [*self.roots]:
             part = old.module()
             if part is not None and self.knows(part):  # it ran alone before the model that contains it
@@ -237,9 +237,9 @@ class ModuleStack:
                 if not old.path:
                     self._rename_root(old, self._unique_name(old.module()))
             new.path = self._unique_name(module)
-            self._use(new, module)
+            self._set_root(new, module)
 
-    def _use(self, root: Root, module: Module) -> None:
+    def _set_root(self, root: Root, module: Module) -> None:
         path = root.path or (_Unnamed() if root.has_parts else "")
         self.root = module
         found = [*walk(module)]
@@ -299,7 +299,7 @@ def _memories_of_buffers(modules: Iterable[Module]) -> Iterator[UntypedStorage]:
         for buffer in module._buffers.values():
             try:
                 memory = buffer.untyped_storage() if type(buffer) is Tensor else None
-            except RuntimeError:  # sparse buffers and those of vmap have none
+            except RuntimeError:  # sparse buffers and buffers inside vmap have no storage
                 continue
             if memory is not None:
                 yield memory
@@ -412,14 +412,14 @@ Identity: TypeAlias = "tuple[ref[Tensor], int, int]"
 """A tensor object, the operand id of the value it holds, and the origin of that value."""
 
 Memory: TypeAlias = "tuple[ref[UntypedStorage] | None, int, int]"
-"""A storage, its id, and the origin of its values. Whether they are learned is known of each tensor."""
+"""A storage, its id, and the origin of its values, which is never LEARNED: only an identity of a tensor has that."""
 
 
 class Modules(Protocol):
     """The part of the module stack on which tensor identities depend."""
 
-    def holds(self, memory: UntypedStorage) -> bool:
-        """Return whether a storage is that of a buffer."""
+    def holds_buffer(self, memory: UntypedStorage) -> bool:
+        """Return whether a storage belongs to a buffer."""
 
     def parameter_around(self, memory: UntypedStorage) -> Tensor | None:
         """Return the parameter that wraps a tensor with this storage."""
@@ -454,7 +454,7 @@ class Identities:
     def __init__(self, recorder: Recorder, modules: Modules) -> None:
         self._recorder = recorder
         self._modules: Modules | None = modules
-        self._holds = modules.holds
+        self._holds_buffer = modules.holds_buffer
         self._wrappers: dict[int, tuple[ref[Tensor], int]] = {}
         """Parameters that wrap other tensors, with their ids, by address."""
         self._new_id = recorder.new_id
@@ -529,7 +529,7 @@ class Identities:
         return (self._given is None or id(tensor) in self._given) and (created is None or created() is not tensor)
 
     def register_result(self, tensor: Tensor) -> Identity:
-        """Register a tensor that an operator returned: a new value, in new memory or in that of an operand.
+        """Register a tensor that an operator returned: a new value, in new memory or in the memory of an operand.
 
         It runs for every operator, so it calls no other function for a tensor outside the memory of parameters.
         """
@@ -554,8 +554,8 @@ class Identities:
         return 0 if found is None else found[1]
 
     def is_buffer(self, storage: UntypedStorage) -> bool:
-        """Return whether a storage is that of a buffer of a module that runs."""
-        return self._holds(storage)
+        """Return whether a storage belongs to a buffer of a module that runs."""
+        return self._holds_buffer(storage)
 
     def made(self) -> Iterator[Tensor]:
         """Yield the live results of operators, and live tensors created without a recorded call."""
@@ -570,7 +570,7 @@ class Identities:
 
     def release(self) -> None:
         """Release the modules, and with them the model; no tensor is registered afterwards."""
-        self._modules, self._holds = None, _holds_nothing
+        self._modules, self._holds_buffer = None, _holds_no_buffer
 
     def register_alias(self, alias: Tensor, tensor: Tensor) -> None:
         """Register a tensor object with the value of another one, as ``detach`` returns."""
@@ -578,7 +578,7 @@ class Identities:
         self.by_address[id(alias)] = (ref(alias), operand, origin)
 
     def register_replacement(self, tensor: Tensor, original: Tensor) -> None:
-        """Register a tensor that takes the place of another one: it holds the same value in the same memory."""
+        """Register a tensor that takes the place of another one, with the same value in the same memory."""
         self.register_alias(tensor, original)
         storage = tensor.untyped_storage()
         self._memories[id(storage)] = (ref(storage), *self._memory(original, EXTERNAL)[1:])
@@ -643,12 +643,12 @@ class Identities:
         if memory is None or memory[0]() is not storage:
             if origin == EXTERNAL:
                 is_given = address in self._given_memories
-                origin = GIVEN if is_given else BUFFER if self._holds(storage) else EXTERNAL
+                origin = GIVEN if is_given else BUFFER if self._holds_buffer(storage) else EXTERNAL
             memory = self._memories[address] = (ref(storage), self._new_id(), origin)
         return memory
 
     def _whole_parameter(self, tensor: Tensor, memory: Memory) -> int:
-        # Wrapper subclasses hold tensors with several storages, so their parameters are told apart by object.
+        # Wrapper subclasses hold tensors with several storages, so their parameters are identified by object.
         if not hasattr(tensor, "__tensor_flatten__"):
             return self._parameter(tensor, memory)
         known = self._wrappers.get(id(tensor))
@@ -678,7 +678,7 @@ class Identities:
         return 0
 
 
-def _holds_nothing(memory: UntypedStorage) -> bool:
+def _holds_no_buffer(memory: UntypedStorage) -> bool:
     return False
 
 
@@ -711,7 +711,7 @@ _ALTERNATIVES: Mapping[Callable[..., Any], tuple[str, ...]] = {
     functional.fractional_max_pool2d_with_indices: _OUTPUT_SIZES,
     functional.fractional_max_pool3d_with_indices: _OUTPUT_SIZES,
 }
-"""Functions with alternative arguments, of which a call passes one, and the names of these arguments."""
+"""Functions that take one of several alternative arguments, and the names of these arguments."""
 
 _INDEXING = (Tensor.__getitem__, Tensor.__setitem__)
 
@@ -724,7 +724,7 @@ _ENTERED = (
 
 
 class ApiCallTracker(TorchFunctionMode):
-    """The tracker of the API call that a thread is making; :func:`api_call_tracker` returns that of the thread.
+    """Tracks the API call that a thread is making; :func:`api_call_tracker` returns the tracker of the running thread.
 
     The outermost function counts: ``torch.nn.functional.softmax``, not ``torch.Tensor.softmax`` inside it. A mode is
     not active while it handles a function, so it never sees inner functions.
@@ -765,14 +765,14 @@ class ApiCallTracker(TorchFunctionMode):
         """Run a function, and record it as the running one."""
         special = _SPECIAL.get(id(func))
         if special is not None and not self.is_over:
-            twin, alternatives = special
+            undispatched, alternatives = special
             if (
-                twin is not None
+                undispatched is not None
                 and _WITHOUT_OVERRIDE.issuperset(types)
                 and all(isinstance(x, DeviceContext) for x in _stack())
             ):
                 with self._active():
-                    return twin(*args, **(kwargs or {}))
+                    return undispatched(*args, **(kwargs or {}))
             self._given = _given(func, alternatives, args, kwargs or {})
         if self.index is not None and func in _INDEXING:
             args = (args[0], self.index(args[0], args[1]), *args[2:])
@@ -787,7 +787,7 @@ class ApiCallTracker(TorchFunctionMode):
         """Return the name of the running function, or "", and which of its alternative arguments were passed."""
         if self._function is None:
             return "", ()
-        name, method, symbol = spelling_of(self._function)
+        name, method, symbol = api_name_of(self._function)
         if not symbol:
             return name, self._given
         frame = _caller()
@@ -883,7 +883,7 @@ def _given(function: Any, names: tuple[str, ...], args: Any, kwargs: Mapping[str
 
 
 class _Globals(dict[str, Any]):
-    # The globals of a twin: a few are replaced, all others are looked up in the module at each access.
+    # The globals of an undispatched copy: a few are replaced, all others are looked up in the module at each access.
     def __init__(self, own: Mapping[str, Any], module: dict[str, Any]) -> None:
         super().__init__(own)
         self._module = module
@@ -892,27 +892,27 @@ class _Globals(dict[str, Any]):
         return self._module[name]
 
 
-def _twin(function: Any) -> Any:
+def _undispatched(function: Any) -> Any:
     # A copy of a wrapper that skips ``has_torch_function``. The wrapper would pass itself to the active mode and run
     # inside it, so that the mode would not see the functions that the wrapper calls.
     checks = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
     own = dict.fromkeys(checks, lambda *_: False)
-    twin = FunctionType(
+    undispatched = FunctionType(
         function.__code__.replace(),
         _Globals(own, function.__globals__),
         function.__name__,
         function.__defaults__,
         function.__closure__,
     )
-    twin.__kwdefaults__ = function.__kwdefaults__
-    return twin
+    undispatched.__kwdefaults__ = function.__kwdefaults__
+    return undispatched
 
 
 _SPECIAL: dict[int, tuple[Any, tuple[str, ...]]] = {
-    **{id(function): (_twin(function), ()) for function in _ENTERED if type(function) is FunctionType},
+    **{id(function): (_undispatched(function), ()) for function in _ENTERED if type(function) is FunctionType},
     **{id(function): (None, names) for function, names in _ALTERNATIVES.items()},
 }
-"""The twin of each function of ``_ENTERED``, and the argument names of each function of ``_ALTERNATIVES``.
+"""The undispatched copy of each function of ``_ENTERED``, and the argument names of each function of ``_ALTERNATIVES``.
 
 By id, because a function of the user may not be hashable."""
 

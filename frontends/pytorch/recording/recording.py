@@ -176,7 +176,7 @@ class Recording:
         """
         made = Recording(self._plans, self._values, self.ledgers.is_estimate)
         made.refused = self.refused
-        self.locator.lead(made.locator, running)
+        self.locator.share_with(made.locator, running)
         made.append_to(logs)
         self._threads.append(made)
         return made
@@ -190,7 +190,7 @@ class Recording:
     def end_thread(self, made: Recording) -> None:
         """Record that a thread ended, and the modules that it called."""
         self._threads.remove(made)
-        self.modules.join(made.modules)
+        self.modules.absorb(made.modules)
         made.append_to(())
 
     def _logs_changed(self) -> None:
@@ -261,10 +261,10 @@ class Recording:
         logs = self.logs_here() if self._has_coroutines else self.logs
         number = _sequence_number()
         module, phase = self._locate(number)
-        if self.must_inspect and self._inspect(plan, args, kwargs, result, module, phase):
+        if self.must_inspect and self._inspect(plan, args, kwargs, result, module, phase, logs):
             return
         if plan.is_clone or self._last_clone is not None:
-            self._forget_clone(plan, tensors, number, logs)
+            self._drop_autograd_clone(plan, tensors, number, logs)
         results = (result,) if isinstance(result, Tensor) else _results(plan, args, kwargs or {}, result)
         for log in logs:
             log.append(call, tensors, args, kwargs, results, module, phase, self.reading)
@@ -274,7 +274,7 @@ class Recording:
         of_blocks, self.pairs = self.pairs, None
         given = plan.bind(args, kwargs or {})
         pairs = allowed_pairs(self._values, given) if of_blocks is None else of_blocks
-        # A backward call gets its mask as floats. Its pairs are those of the forward call whose output it reads.
+        # A backward call gets its mask as floats. It has the same pairs as the forward call whose output it reads.
         if isinstance(out := given.get("out"), Tensor):
             pairs = self._pairs_of_out.get(out.untyped_storage()._cdata, pairs)
         else:
@@ -290,24 +290,32 @@ class Recording:
         scores = result if isinstance(result, Tensor) else args[0]
         if scores.dim() < 2 or scores.numel() < 2:
             return
-        for log in (
-            logs if (count := self._masked_scores.of(plan.native, plan.bind(args, kwargs or {}), scores)) else ()
-        ):
+        count = self._masked_scores.of(plan.native, plan.bind(args, kwargs or {}), scores)
+        for log in logs if count else ():
             log.recorder.masked_scores[log.n_calls()] = count
 
-    def _inspect(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any, module: str, phase: str) -> bool:
+    def _inspect(
+        self,
+        plan: OperatorPlan,
+        args: Any,
+        kwargs: Any,
+        result: Any,
+        module: str,
+        phase: str,
+        logs: Sequence[CallLog],
+    ) -> bool:
         # Record the pairs of attention; return whether the call is inside a backward pass that is recorded as one call.
         if self.counts_pairs and plan.native in ATTENTION:
-            self._note_pairs(plan, args, kwargs, result, self.logs_here() if self._has_coroutines else self.logs)
+            self._note_pairs(plan, args, kwargs, result, logs)
         elif self.counts_pairs and plan.native in MASKING:
-            self._note_masked(plan, args, kwargs, result, self.logs_here() if self._has_coroutines else self.logs)
+            self._note_masked(plan, args, kwargs, result, logs)
         return bool(self.whole_paths) and phase == "backward" and self._is_in_whole(module, plan)
 
     def _is_in_whole(self, module: str, plan: OperatorPlan) -> bool:
         is_inside = any(module == path or module.startswith(f"{path}.") or not path for path in self.whole_paths)
         return is_inside and not plan.native.endswith(BACKWARD)
 
-    def _forget_clone(
+    def _drop_autograd_clone(
         self, plan: OperatorPlan, tensors: Sequence[Tensor], number: int, logs: Sequence[CallLog]
     ) -> None:
         # Autograd clones a saved tensor before an in-place operator overwrites it; see ``_last_clone``.
@@ -333,7 +341,7 @@ MAX_ASSUMED_VALUES = 30_000
 """The maximum number of assumed numbers and conditions; a model that needs more seems to loop endlessly."""
 
 MAX_ASSUMED_ROUNDS = 3_000
-"""The same if the last one is read inside ``while``: a round may run hundreds of operators."""
+"""The maximum if the last one is read inside ``while``, where each round may run hundreds of operators."""
 
 _BRANCHES = (CONDITION_IS_TRUE, CONDITION_IS_FALSE, OTHER_SIDE_FAILS)
 
@@ -420,9 +428,9 @@ class Ledgers(list["StorageLedger"]):
         for ledger in self:
             ledger.note(note, is_approximation)
 
-    def whole(self) -> AbstractContextManager[None]:
+    def as_one_kernel(self) -> AbstractContextManager[None]:
         """Context manager: count no memory freed inside; a CPU runs this as one kernel."""
-        return _in_all([ledger.whole() for ledger in self])
+        return _in_all([ledger.as_one_kernel() for ledger in self])
 
     def paused(self) -> AbstractContextManager[None]:
         """Context manager: record no memory."""
@@ -454,7 +462,7 @@ _BACKWARD_FUNCTION = "_engine_run_backward"
 """The function of PyTorch that runs the backward pass."""
 
 
-def _weakly(locator: Locator) -> Callable[[Rename], None]:
+def _weak_rename(locator: Locator) -> Callable[[Rename], None]:
     # A strong reference from the module stack would keep the locator, and with it the model, alive.
     located = ref(locator)
 
@@ -485,7 +493,7 @@ class Locator:
     outside: str
 
     def __init__(self, logs: Sequence[CallLog], number: int) -> None:
-        self.modules = ModuleStack(_weakly(self))  # a reference cycle would keep the model alive
+        self.modules = ModuleStack(_weak_rename(self))  # a reference cycle would keep the model alive
         self.outside = "forward"
         self._logs = logs
         self._number = number
@@ -494,7 +502,7 @@ class Locator:
         self._paths: list[str] = []
         """The paths of the modules that ran when autograd reached the numbers in ``_numbers``, in that order."""
         self._step: CodeType | None = None
-        """The function that is a step of an optimizer, if one may be running."""
+        """The code of the step of an optimizer that may be running."""
         self.has_stepped = False
         """Whether an optimizer has made a step."""
         self._n_around_step = 0
@@ -503,12 +511,12 @@ class Locator:
         """The last two stack depths at which that function was found. Most operators of a step run at one of two
         depths, so that looking there first is fast."""
 
-    def lead(self, other: Locator, running: Sequence[tuple[Module, str]]) -> None:
+    def share_with(self, other: Locator, running: Sequence[tuple[Module, str]]) -> None:
         """Share the locations with the locator of a thread that was started while the modules ``running`` ran."""
-        other.follow(self.outside, self._numbers, self._paths)
-        self.modules.lead(other.modules, running)
+        other.use_state(self.outside, self._numbers, self._paths)
+        self.modules.share_with(other.modules, running)
 
-    def follow(self, outside: str, numbers: list[int], paths: list[str]) -> None:
+    def use_state(self, outside: str, numbers: list[int], paths: list[str]) -> None:
         """Use the phase and the locations of another thread."""
         self.outside, self._numbers, self._paths = outside, numbers, paths
 
@@ -658,7 +666,7 @@ class CallLog:
         """For every template: its layer, the names of its operator and overload, the positions of non-contiguous and of
         learned operands, the getter of input and output ids from a row, and the number of inputs."""
         self._translate = translator.by(self._operand)
-        self._is_of_backward = False
+        self._is_backward_operator = False
         self._modules: dict[int, str] = {}
         """Path of the module that first read a parameter, by the id of the parameter."""
         recorder.pending.append(self.flush)
@@ -897,7 +905,7 @@ class CallLog:
         results: Sequence[Any],
     ) -> CallTemplate:
         bound = plan.bind(args, kwargs)
-        self._is_of_backward = "_backward" in plan.native
+        self._is_backward_operator = "_backward" in plan.native
         # An in-place or overloaded operator may have its own row; otherwise the row of its base name is used.
         translation = self._translate(Native(plan.row, bound, results))
         if not translation.has_row and plan.row != plan.native:
@@ -936,8 +944,8 @@ class CallLog:
                 role = "data"
             elif role == "param" and origin in (BUFFER, GIVEN):
                 role = "state" if origin == BUFFER else "data"
-            elif role == "param" and origin == EXTERNAL and self._is_of_backward:
-                role = "data"  # the forward pass shows what is a weight
+            elif role == "param" and origin == EXTERNAL and self._is_backward_operator:
+                role = "data"  # only the forward pass shows which tensors are weights
         return operand(value, role)
 
 

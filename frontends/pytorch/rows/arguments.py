@@ -41,7 +41,7 @@ def either(*names: str) -> Reader:
 
 
 def as_data(name: str) -> Reader:
-    """Read an operand that is not a learned parameter unless it belongs to the model: class weights, an addend."""
+    """Read class weights or an addend: an operand that counts as data unless it is a parameter of the model."""
     return lambda args: None if args.get(name) is None else DataOperand(args[name])
 
 
@@ -159,7 +159,7 @@ def is_tensor(name: str) -> Callable[[Arguments], bool]:
 
 
 def is_number(name: str) -> Callable[[Arguments], bool]:
-    """Restrict a row to calls of overloads that have an argument, in which it is not a tensor."""
+    """Restrict a row to calls in which an argument exists and is not a tensor."""
     return lambda args: name in args and not isinstance(args[name], torch.Tensor)
 
 

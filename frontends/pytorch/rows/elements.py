@@ -111,7 +111,7 @@ ARITHMETIC_ROWS = (*UNARY, *BINARY, *TERNARY, *GRADIENTS)
 # ``_foreach_*``: functions of lists of tensors, used by optimizers
 
 
-_UNARY = (
+_FOREACH_UNARY = (
     "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal "
     "round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc"
 )
@@ -132,7 +132,7 @@ def _constant_exponent(args: Arguments) -> Any:
 
 
 FOREACH_ROWS = (
-    *(Row(f"aten::_foreach_{name}", f"foreach_{name}", {"x*": "self"}) for name in _UNARY.split()),
+    *(Row(f"aten::_foreach_{name}", f"foreach_{name}", {"x*": "self"}) for name in _FOREACH_UNARY.split()),
     *(
         Row(
             f"aten::_foreach_{name}",
@@ -170,7 +170,7 @@ FOREACH_ROWS = (
 # Special functions: gamma, error and Bessel functions, orthogonal polynomials
 
 
-_FUNCTIONS = """
+_SPECIAL_FUNCTIONS = """
 airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 spherical_bessel_j0 modified_bessel_i0 modified_bessel_i1
 modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1
 """
@@ -187,7 +187,7 @@ SPECIAL_FUNCTIONS_ROWS = (
         "special_log_ndtr=log_ndtr special_erfcx=erfcx special_entr=entropy",
         X,
     ),
-    *(Row(f"aten::special_{name}", name, X) for name in _FUNCTIONS.split()),
+    *(Row(f"aten::special_{name}", name, X) for name in _SPECIAL_FUNCTIONS.split()),
     *(
         Row(
             f"aten::special_{name}",
@@ -364,7 +364,7 @@ _PER_CHANNEL: dict[str, Source] = {"x": first_argument, "scale": "scales", "zero
 _SCALE = constant(Number(1.0))
 
 _ZERO = constant(Number(0))
-"""Scale and zero point, which every quantized tensor of PyTorch has as two numbers of its own."""
+"""Scale and zero point: PyTorch stores both as numbers in every quantized tensor."""
 
 
 def _weight_scale(args: Arguments) -> Any:
@@ -463,15 +463,18 @@ def _each(args: Arguments, value: Number) -> list[Number]:
 
 
 _QUANTIZED_PAIR: dict[str, Source] = {
-    **{f"x{i}": name for i, name in enumerate(("qa", "qb"))},
-    **{f"x{i}_scale": _SCALE for i in range(2)},
-    **{f"x{i}_zero_point": _ZERO for i in range(2)},
+    "x0": "qa",
+    "x1": "qb",
+    "x0_scale": _SCALE,
+    "x1_scale": _SCALE,
+    "x0_zero_point": _ZERO,
+    "x1_zero_point": _ZERO,
     **_TO_QUANTIZED,
 }
 
-_ONE: dict[str, Source] = {
+_QUANTIZED_X: dict[str, Source] = {
     "x": first_argument,
-    "x_scale": constant(Number(1.0)),
+    "x_scale": _SCALE,
     "x_zero_point": _ZERO,
     **_TO_QUANTIZED,
 }
@@ -508,14 +511,14 @@ ELEMENTWISE = (
         for suffix, activation in (("", ""), ("_relu", "relu"))
     ),
     Row("quantized::matmul", "quantized_matmul", _QUANTIZED_PAIR),
-    Row("quantized::sigmoid", "quantized_sigmoid", _ONE),
-    Row("quantized::leaky_relu", "quantized_leaky_relu", _ONE),
-    Row("quantized::hardswish", "quantized_hard_swish", _ONE),
-    Row("quantized::softmax", "quantized_softmax", _ONE, {"axis": axis()}),
+    Row("quantized::sigmoid", "quantized_sigmoid", _QUANTIZED_X),
+    Row("quantized::leaky_relu", "quantized_leaky_relu", _QUANTIZED_X),
+    Row("quantized::hardswish", "quantized_hard_swish", _QUANTIZED_X),
+    Row("quantized::softmax", "quantized_softmax", _QUANTIZED_X, {"axis": axis()}),
     Row(
         "quantized::layer_norm",
         "quantized_layer_norm",
-        {**_ONE, "w": "weight", "b": "bias"},
+        {**_QUANTIZED_X, "w": "weight", "b": "bias"},
         {"axis": normalized_axes},
     ),
 )
@@ -535,7 +538,7 @@ CONVERSIONS = (
     Row("aten::quantize_per_tensor", "quantize", _PER_TENSOR),
     Row("aten::quantize_per_channel", "quantize", _PER_CHANNEL, {"axis": "axis"}),
     Row("aten::quantize_per_tensor_dynamic", "dynamic_quantize", X),
-    Row("aten::dequantize", "dequantize", {"x": first_argument, "zero_point": constant(Number(0))}),
+    Row("aten::dequantize", "dequantize", {"x": first_argument, "zero_point": _ZERO}),
     *(
         Row(f"quantized_decomposed::{name}_per_{part}", name, operands)
         for name in ("quantize", "dequantize")

@@ -1,6 +1,6 @@
-"""Rows of matrix products, linear algebra and distances, and of operators with windows; of their gradients, too.
+"""Rows of matrix products, linear algebra, distances, window operators, and their gradients.
 
-Products are dense, sparse, scaled or grouped; windows are those of convolutions, pooling, resampling and Fourier
+Products are dense, sparse, scaled or grouped. Window operators are convolutions, pooling, resampling and Fourier
 transforms.
 """
 
@@ -57,8 +57,8 @@ def _index_count(name: str) -> Callable[[Arguments], int]:
 def _dense_width(dense: str, sparse: str, contracted: int) -> Callable[[Arguments], int]:
     """Return a source for the number of products per value of the sparse operand.
 
-    It is the size of the other operand in one batch without the axis ``contracted``; at most its number of stored
-    values if it is sparse too.
+    It is the number of elements of the other operand in one batch without the axis ``contracted``; if that operand is
+    sparse, too, at most its number of stored values.
     """
 
     def read(args: Arguments) -> int:
@@ -355,7 +355,8 @@ DISTANCES = (
 LINALG_ROWS = (*FACTORIZATIONS, *LINEAR_SYSTEMS, *CROSS_PRODUCT, *DISTANCES)
 
 
-# Rows of convolutions, pooling, resampling and Fourier transforms, and of their gradients.
+# Convolutions and their gradients
+
 
 _INPUT: dict[str, Source] = {"x": "input", "w": "weight", "b": "bias"}
 
@@ -446,7 +447,7 @@ def _along_axes(name: str) -> Callable[[Arguments], tuple[int, int]]:
 
 
 def _mask(args: Arguments) -> Any:
-    # Without one, torchvision passes a tensor that it does not use.
+    # Without a mask, torchvision passes a tensor that it does not use.
     return args["mask"] if args["use_mask"] else None
 
 
@@ -496,7 +497,7 @@ def _window(rank: int) -> dict[str, Source]:
 
 
 def _saved_indices(args: Arguments) -> str | None:
-    # A pooling without indices keeps them for its backward pass.
+    # Pooling that returns no indices still saves them for its backward pass.
     return "int64" if is_differentiated(first_argument(args)) else None
 
 
@@ -624,7 +625,7 @@ POOLING_GRADIENTS = (
 
 
 def _bin_samples(args: Arguments) -> tuple[int, int]:
-    # With 0, the size of the region decides.
+    # 0: the number of samples depends on the size of the region.
     return (max(int(args["sampling_ratio"]), 0),) * 2
 
 

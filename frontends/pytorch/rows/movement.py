@@ -1,4 +1,4 @@
-"""Rows of views, which cost nothing, of copies, indexing and embeddings, and of collectives."""
+"""Rows of views, which cost nothing, copies, indexing, embeddings and collectives."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ VIEWS = (
     *rows_by_name(_RESHAPES, X, op="view"),
     *rows_by_name(_REARRANGED, X, {"rearranged": constant(True)}, op="view"),
     Row("aten::permute", "view", X, _PERMUTED),
-    Row("aten::_sparse_coo_tensor_with_dims_and_tensors", "view", {"x": "values"}),  # refers to both of its tensors
+    Row("aten::_sparse_coo_tensor_with_dims_and_tensors", "view", {"x": "values"}),  # a view of indices and values
     Row("aten::sparse_compressed_tensor", "view", {"x": "values"}),
     *rows_by_name("transpose t swapaxes", X, _SWAPPED, op="view"),
     Row("aten::movedim", "view", X, {"axes": _moved}),
@@ -320,7 +320,7 @@ _FAST_SUMS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def _bag_of_each_index(args: Arguments) -> Any:
-    # Without it the forward pass saved the start of each bag.
+    # ``offset2bag`` is empty if the forward pass saved the start of each bag instead.
     return args["offset2bag"] if args["offset2bag"].numel() else args["offsets"]
 
 
@@ -425,7 +425,7 @@ INDEXING_ROWS = (*GATHER, *SCATTER, *VIEW_GRADIENTS, *EMBEDDING, *SEGMENTS, *MAS
 _GROUP: dict[str, Source] = {"group_size": group_size, "group": group_name}
 
 
-def _list(name: str) -> Source:
+def _tensors_of(name: str) -> Source:
     return lambda args: list(all_tensors([args[name]]))
 
 
@@ -456,8 +456,8 @@ def _at_root(tensor: str, root: str) -> Source:
     return lambda args: args[tensor] if is_root(args, root) else None
 
 
-def _of_groups() -> Iterator[Row]:
-    # They do not read the argument that they write their result to.
+def _process_groups() -> Iterator[Row]:
+    # These operators do not read the argument that they write to.
     reduced: Mapping[str, tuple[str, str]] = {
         "allreduce_": ("all_reduce", "tensors"),
         "allreduce_coalesced_": ("all_reduce", "tensors"),
@@ -477,30 +477,30 @@ def _of_groups() -> Iterator[Row]:
         "scatter_": ("scatter_from_root", "input_tensors"),
     }
     for name, (op, operands) in reduced.items():
-        yield Row(f"c10d::{name}", op, {"x*": _list(operands)}, _REDUCED)
+        yield Row(f"c10d::{name}", op, {"x*": _tensors_of(operands)}, _REDUCED)
     for name, (op, operands) in moved.items():
-        yield Row(f"c10d::{name}", op, {"x*": _list(operands)}, _GROUP)
-    yield Row("c10d::send", "send", {"x*": _list("tensors")}, _GROUP, outputs=_nothing)
+        yield Row(f"c10d::{name}", op, {"x*": _tensors_of(operands)}, _GROUP)
+    yield Row("c10d::send", "send", {"x*": _tensors_of("tensors")}, _GROUP, outputs=_no_outputs)
     for name in ("recv_", "recv_any_source_"):
         yield Row(f"c10d::{name}", "recv", {}, _GROUP)
-    yield Row("c10d::broadcast_", "broadcast", {"x*": _list_at_root}, _GROUP, outputs=_unless_root)
+    yield Row("c10d::broadcast_", "broadcast", {"x*": _tensors_at_root}, _GROUP, outputs=_outputs_unless_root)
     for name in ("barrier", "monitored_barrier_"):
-        yield Row(f"c10d::{name}", "barrier", {}, _GROUP, outputs=_nothing)
+        yield Row(f"c10d::{name}", "barrier", {}, _GROUP, outputs=_no_outputs)
 
 
-def _list_at_root(args: Arguments) -> list[Any]:
+def _tensors_at_root(args: Arguments) -> list[Any]:
     return list(all_tensors([args["tensors"]])) if is_root(args, "root_rank") else []
 
 
-def _unless_root(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
+def _outputs_unless_root(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
     return [] if is_root(args, "root_rank") else outputs
 
 
-def _nothing(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
+def _no_outputs(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
     return []
 
 
-COLLECTIVE_ROWS: tuple[Row, ...] = (*_functional(), *_of_groups())
+COLLECTIVE_ROWS: tuple[Row, ...] = (*_functional(), *_process_groups())
 
 
 ROWS = (*LAYOUT_ROWS, *INDEXING_ROWS, *COLLECTIVE_ROWS)

@@ -212,18 +212,18 @@ _ATTRIBUTES: dict[str, Source] = {"causal": "is_causal", "dropout": non_default(
 def _saved(args: Arguments) -> str | None:
     # A fused kernel keeps the log-sum-exp of every query for its backward pass.
     operands = args["query"], args["key"], args["value"]
-    is_fused = all(x.dim() == 4 for x in operands) and not args.get("dropout_p")
-    if not (is_fused and any_is_differentiated(*operands)):
+    fits_kernel = all(x.dim() == 4 for x in operands) and not args.get("dropout_p")
+    if not (fits_kernel and any_is_differentiated(*operands)):
         return None
     return "float32" if args["query"].dtype.itemsize < 4 else dtype_name(args["query"].dtype)
 
 
-_CHOICE = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "enable_gqa")
+_IS_FUSED_ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "enable_gqa")
 
 
 def _backend(args: Arguments) -> str | None:
     # A CPU runs several operators where its fused kernel does not fit.
-    return None if is_fused(**{name: args[name] for name in _CHOICE if name in args}) else "math"
+    return None if is_fused(**{name: args[name] for name in _IS_FUSED_ARGUMENTS if name in args}) else "math"
 
 
 RAGGED = (
@@ -279,7 +279,7 @@ _SAVED: dict[str, Source] = {"y": "out", "log_sum": "logsumexp"}
 
 
 def _bias(args: Arguments) -> Any:
-    # The operators of cuDNN have none before PyTorch 2.5.
+    # The operators of cuDNN have no bias before PyTorch 2.5.
     return args.get("attn_bias")
 
 

@@ -41,7 +41,7 @@ def _saved(args: Arguments) -> str | None:
 
 
 def _saved_in_training(args: Arguments) -> str | None:
-    # At inference the statistics are given.
+    # In inference, the statistics are given.
     in_training = args.get("training", args.get("train", args.get("use_input_stats")))
     return _saved(args) if in_training else None
 
@@ -60,7 +60,10 @@ BATCH_NORM = (
             outputs=first_output,
         )
         for name in (
-            *("batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"),
+            "batch_norm",
+            "native_batch_norm",
+            "_native_batch_norm_legit",
+            "_native_batch_norm_legit_no_training",
         )
     ),
     *(

@@ -211,7 +211,7 @@ def test_weights_that_are_no_parameters_are_told_apart():
     report = estimate(nn.Sequential(nn.Linear(4, 4), HeldWeights()), (2, 4))
     assert report.total_report["n_params_model"] == 4 * 4 + 4
     assert report.total_report["n_params"] == 4 * 4 + 4 + 5 * 4
-    assert report.notes == ["n_params has 20 elements of tensors that are weights, but no parameters of the model"]
+    assert report.notes == ["n_params includes 20 elements of weights that are not parameters of the model"]
 
 
 @pytest.mark.parametrize(

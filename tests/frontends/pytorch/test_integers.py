@@ -210,7 +210,7 @@ def test_a_model_that_fails_on_a_tensor_gets_the_numbers(inputs):
     report = estimate(Deeper(), inputs)
     assert report.total_report["macs"] == 4 * STEP
     (note,) = report.trace.run.notes
-    assert note.endswith("was taken for numbers: the model does not run on a tensor of that shape")
+    assert note.endswith("was read as numbers: the model does not run on a tensor of that shape")
 
 
 def test_a_value_on_the_command_line_is_a_value(tmp_path, capsys):

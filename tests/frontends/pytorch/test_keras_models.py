@@ -220,7 +220,7 @@ def test_open_sizes_are_asked_for(saved):
 
 
 def test_the_precision_of_a_model_is_its_own():
-    with pytest.raises(CostError, match=r"Make the model after keras.config.set_dtype_policy\('bfloat16'\)"):
+    with pytest.raises(CostError, match=r"Call keras.config.set_dtype_policy\('bfloat16'\) before"):
         estimate(image(), (2, 8, 8, 3), precision="bfloat16")
 
 

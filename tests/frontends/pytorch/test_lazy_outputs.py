@@ -176,7 +176,7 @@ def test_an_endless_iterator_is_cut():
     assert report.total_report["macs"] == 2**16 * PRODUCT
     assert report.status == "assumed"
     assert [each.what for each in report.assumptions] == [
-        "of an iterator that forward returned (generator) the first 65,536 values are counted: it seems to be endless"
+        "forward returned an iterator (generator) that seems endless: the first 65,536 values are counted"
     ]
 
 
@@ -205,7 +205,7 @@ def test_what_is_not_run_is_named(what):
     assert report.status == "assumed"
     named = what.replace("Base.three", "three")
     assert [each.what for each in report.assumptions] == [
-        f"forward returned {named}, which an estimate does not run: what it computes is not counted"
+        f"forward returned {named}, which an estimate does not run: its cost is not counted"
     ]
     with pytest.raises(AssumedReportError, match="which an estimate does not run"):
         estimate(NOT_RUN[what], (8, 64), strict=True)

@@ -113,9 +113,8 @@ def test_an_unknown_model_has_a_near_match(timm, capsys):
 
 def test_an_unknown_model_without_a_near_match_has_the_list(timm, capsys):
     assert main(["timm:qqq"]) == 1
-    message = (
-        "timm has no model 'qqq', as resnet50 is one. All names: python -c 'import timm; print(timm.list_models())'"
-    )
+    listing = "python -c 'import timm; print(timm.list_models())'"
+    message = f"timm has no model 'qqq'. One of its models is resnet50; all names: {listing}"
     assert capsys.readouterr().err == f"costcore: {message}\n"
     assert main(["timm:e"]) == 1
     assert capsys.readouterr().err.endswith("Did you mean timm:net, timm:other_net?\n")
@@ -186,7 +185,7 @@ def test_the_usual_input_of_a_type_runs(kind, inputs):
     [
         (
             "sam_mask_decoder",
-            "no model of 'sam_mask_decoder' alone. Pass the model that it is a part of, such as hf:sam$",
+            "no model of 'sam_mask_decoder' alone. Pass the model that contains it, such as hf:sam$",
         ),
         (
             "bros",

@@ -177,9 +177,8 @@ def test_sixteen_branches_are_tried():
     exec(f"class Many(Base):\n    def forward(self, x):\n{source}\n        return x", names)
     report = estimate(names["Many"](), (4, 16))
     assert report.total_report["macs"] == (16 * 2 + 4) * PRODUCT
-    assert (
-        "4 data-dependent branches took the side on which the condition is True: the other sides of 16 are tried"
-        in (report.trace.run.notes)
+    assert "4 data-dependent branches assumed True without a comparison: other sides are tried in at most 16 runs" in (
+        report.trace.run.notes
     )
 
 
@@ -256,9 +255,9 @@ def test_random_numbers_of_others_are_assumed(name, draw):
     report = estimate(LayerDrop(lambda x: draw()), (4, 16))
     assert report.status == "assumed"
     assert [each.what for each in report.assumptions] == [
-        f"random numbers of {name} were drawn, which may decide what runs: another run may draw others"
+        f"the model drew random numbers from {name}, which may decide its branches: another run may take others"
     ]
-    assert str(report.assumptions[0]).endswith("another run may draw others")  # no line: it is not known
+    assert str(report.assumptions[0]).endswith("another run may take others")  # no line: it is not known
 
 
 def test_random_numbers_that_decide_nothing_are_no_assumption():

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 import costcore
 from costcore.analyses.conventions.counting import short_function
-from costcore.frontends.pytorch.naming import spelling_of
+from costcore.frontends.pytorch.naming import api_name_of
 from costcore.registry import calculators
 
 CONVENTIONS = costcore.conventions()
@@ -101,7 +101,7 @@ def functions():
 
 @pytest.mark.parametrize("name", functions())
 def test_functions_are_what_the_capture_spells(name):
-    assert short_function(spelling_of(function_named(name)).name) == name
+    assert short_function(api_name_of(function_named(name)).name) == name
 
 
 def old_names():
@@ -117,7 +117,7 @@ def is_function(value):
 
 @pytest.mark.parametrize(("alias", "name"), old_names())
 def test_an_old_name_is_spelled_as_the_documented_one(alias, name):
-    assert spelling_of(getattr(torch, alias)).name == name
+    assert api_name_of(getattr(torch, alias)).name == name
 
 
 def test_old_names_are_known():

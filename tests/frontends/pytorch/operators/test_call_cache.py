@@ -159,7 +159,7 @@ def test_the_shared_calls_are_cleared_when_there_are_too_many(monkeypatch):
 def decided(cache: CallCache, axis: int, rows: int) -> Any:
     """The cached call of ``unique_dim`` along an axis of a matrix, of which ``rows`` rows are left."""
     plan, x = cache.plans.of(torch.ops.aten.unique_dim.default), torch.empty(4, 4, device="meta")
-    cached, tensors = cache.decided(plan, (x, axis), {}, (torch.empty(rows, 4, device="meta"), None, None))
+    cached, tensors = cache.find_by_result(plan, (x, axis), {}, (torch.empty(rows, 4, device="meta"), None, None))
     assert len(tensors) == 1 and tensors[0] is x
     assert cached.plan is plan
     return cached
