@@ -11,9 +11,10 @@ from costcore.ledger.ledger import Ledger, multiplied
 from costcore.tables.quantity import Quantity
 from costcore.trace.run import LEVELS
 
-# The quantities after fusion: the bytes of a call are its part of the bytes of its kernel.
+# The quantities after fusion: each call has its share of the bytes of its kernel.
 
 Traffic = tuple[list[tuple[int, ...]], list[tuple[Any, Any]]]
+"""The groups, as positions of their calls; and the bytes that each call reads and writes."""
 
 
 def _traffic(ledger: Ledger, level: str) -> Traffic:
@@ -38,7 +39,7 @@ def _bytes(level: str, of: Callable[[Any, Any], Any]) -> Callable[[Ledger], Sequ
     return of_calls
 
 
-def _at(level: str) -> dict[str, Quantity]:
+def _quantities_at(level: str) -> dict[str, Quantity]:
     if level not in LEVELS:
         raise ValueError(unknown("level of fusion", level, LEVELS))
 
@@ -61,19 +62,19 @@ def _at(level: str) -> dict[str, Quantity]:
     return found
 
 
-def _of_level(name: str) -> Callable[[str], Quantity]:
+def _with_level(name: str) -> Callable[[str], Quantity]:
     def at(level: str) -> Quantity:
-        found = _at(level)[name]
+        found = _quantities_at(level)[name]
         return found._replace(name=f"{name}@{level}", title=f"{found.title} ({level})", words=f"{found.doc} ({level})")
 
     return at
 
 
 QUANTITIES = (
-    *_at("pointwise").values(),
+    *_quantities_at("pointwise").values(),
     *(
-        each._replace(name=f"{name}@LEVEL", doc=f"{each.doc} of level {', '.join(LEVELS)}", at=_of_level(name))
-        for name, each in _at("pointwise").items()
+        each._replace(name=f"{name}@LEVEL", doc=f"{each.doc} of level {', '.join(LEVELS)}", at=_with_level(name))
+        for name, each in _quantities_at("pointwise").items()
     ),
 )
 

@@ -1,9 +1,8 @@
 """Kernel fusion: the groups of calls that a compiler runs as one kernel, and a report with their bytes.
 
-Calls are taken in order. Each is fused with a producer, or with another reader of one of its operands, if both fit one
-loop nest and fusing them makes no cycle. Before that, element-wise results are inlined into the loops that read them,
-where TorchInductor recomputes them. The bytes of the groups are computed in
-:mod:`costcore.analyses.fusion.traffic`.
+Calls are visited in order. Each is fused with a producer, or with another reader of one of its operands, if both fit
+one loop nest and fusing them makes no cycle. Before that, element-wise results are inlined into the loops that read
+them, where TorchInductor recomputes them. :mod:`costcore.analyses.fusion.traffic` computes the bytes of the groups.
 """
 
 from __future__ import annotations
@@ -185,7 +184,7 @@ def _must_finish_first(graph: Graph, earlier: int, node: Node) -> bool:
 def fusion_key(record: CallCost) -> tuple[object, ...]:
     """Return the key that calls must share to run as one kernel.
 
-    A compiler sees three programs: the forward pass, the backward pass (with what is recomputed for it) and the
+    A compiler sees three programs: the forward pass, the backward pass (with its recomputations) and the
     optimizer. The body of a loop is a program of its own.
     """
     call = record.call
@@ -422,7 +421,7 @@ def sink_into_readers(graph: Graph, partition: Partition, keys: Sequence[object]
     homes = {home for position, home in graph.home.items() if graph.nodes[position].work is NOTHING}
     for position in reversed(range(len(graph.nodes))):
         node = graph.nodes[position]
-        if position in homes or not _is_free_to_move(graph, position, keys, skips=True):
+        if position in homes or not _is_free_to_move(graph, position, keys, may_skip_reads=True):
             continue
         earlier, (reader, *others) = partition.of[position], _readers(graph, node)
         if others or partition.of[reader] is earlier or not _fits(node, graph.nodes[reader]):
@@ -460,17 +459,17 @@ def _readers(graph: Graph, node: Node) -> list[int]:
     return sorted(set(chain.from_iterable(graph.readers.get(result, ()) for result in node.results)))
 
 
-def _is_free_to_move(graph: Graph, position: int, keys: Sequence[object], skips: bool = False) -> bool:
+def _is_free_to_move(graph: Graph, position: int, keys: Sequence[object], may_skip_reads: bool = False) -> bool:
     node = graph.nodes[position]
     work, positions = node.work, _readers(graph, node)
     if work.pattern != "map" or len(node.results) != 1 or not positions or node.unnamed != 0:
         return False
-    unread = work.unread if skips else 0
+    unread = work.unread if may_skip_reads else 0
     if work != work._replace(unread=unread, unwritten=0, more_read=0, more_written=0) or position in graph.overwriting:
         return False
     return graph.kept.isdisjoint(node.results) and all(
         graph.nodes[each].work.pattern in INLINING_READERS
-        and (skips or graph.nodes[each].work.unread == 0)
+        and (may_skip_reads or graph.nodes[each].work.unread == 0)
         and keys[each] == keys[position]
         and each not in graph.placed
         for each in positions
@@ -510,7 +509,7 @@ def _move_into_readers(graph: Graph, position: int) -> None:
     positions = _readers(graph, node)
     for each in positions:
         reader = graph.nodes[each]
-        operands = (_operands(graph, node, operand) for operand in reader.operands)
+        operands = (_inlined_operands(graph, node, operand) for operand in reader.operands)
         follows = (reader.follows | node.follows | {positions[0]}) - {position, each}
         graph.nodes[each] = reader._replace(operands=tuple(chain.from_iterable(operands)), follows=follows)
     for value in {operand.value for operand in node.operands}:
@@ -523,7 +522,7 @@ def _move_into_readers(graph: Graph, position: int) -> None:
     graph.nodes[position] = Node(NOTHING, (), (), frozenset())
 
 
-def _operands(graph: Graph, node: Node, read: Operand) -> list[Operand]:
+def _inlined_operands(graph: Graph, node: Node, read: Operand) -> list[Operand]:
     whole = node.work.writes[0]
     if read.value != node.results[0]:
         return [read]

@@ -20,7 +20,7 @@ from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
 
 MOST_LOADS_OF_ROW = 6
-"""If the elements of a row read at most this many values, each computes the mean and variance of the row again."""
+"""Every element recomputes the mean and variance of its row if the row takes at most this many loads."""
 
 
 class CallTraffic(NamedTuple):
@@ -170,8 +170,8 @@ def _written(graph: Graph, position: int, members: set[int]) -> Dim:
 
 
 def sum_of(amounts: Sequence[Dim]) -> Dim:
-    """Return the sum, with expressions expanded. Integers take another way: expanding them would double the time."""
-    total = sum(amounts)
+    """Return the sum, with expressions expanded."""
+    total = sum(amounts)  # integers skip the expansion, which would double the time
     return total if type(total) is int else expanded_sum(amounts)
 
 
@@ -264,10 +264,10 @@ class Graph:
         self._value: dict[int, int] = {}
         self._view: dict[int, int] = {}
         self._votes: dict[int, tuple[int, int]] = {}
-        """Of a value that a loop computes: the number of its loads in another layout, and in logical order."""
+        """For a value that a loop computes: how many of its loads are in a permuted layout, and in logical order."""
         self._order: dict[int, Order] = {}
         """The axes of a value in memory order, if it is known to differ from the logical order."""
-        self._written: dict[int, tuple[int, ...]] = {}
+        self._required_order: dict[int, tuple[int, ...]] = {}
         """The layout that the first product reading a value needs; the producer of the value writes it."""
         self._biased: list[int] = []
         """Positions of products whose bias another kernel adds."""
@@ -300,10 +300,8 @@ class Graph:
             values.append(value)
         follows = {producer[value] for value in values if value in producer}
         follows.update(-operand.value - 1 for operand in operands if operand.value < 0)
-        unnamed, copied = (
-            _unnamed(work, operands),
-            self._arrange_product(position, call) if work.pattern == "product" else 0,
-        )
+        unnamed = _unnamed(work, operands)
+        copied = self._arrange_product(position, call) if work.pattern == "product" else 0
         for identity in call.outputs:
             if identity:
                 producer[identity] = position
@@ -350,7 +348,7 @@ class Graph:
         for name, each in operands.items():
             value, order = self._value.get(each, each), tuple(self._order.get(each, ()))
             if name not in found.copied:
-                self._written.setdefault(value, order)
+                self._required_order.setdefault(value, order)
             elif not self._is_written_in_layout(value, each, order):
                 copied += call.layer[name].nbytes
         if list(found.order) != sorted(found.order):
@@ -370,7 +368,7 @@ class Graph:
         is_whole = self._view.get(view, view) == self._view.get(value, value)
         if pattern not in ("map", "reduce") or not order or not is_whole:
             return False
-        if self._written.setdefault(value, order) != order:
+        if self._required_order.setdefault(value, order) != order:
             return False
         if pattern == "reduce":
             position = self.producer[value]
