@@ -73,7 +73,7 @@ def _with_level(name: str) -> Callable[[str], Quantity]:
 QUANTITIES = (
     *_quantities_at("pointwise").values(),
     *(
-        each._replace(name=f"{name}@LEVEL", doc=f"{each.doc} of level {', '.join(LEVELS)}", at=_with_level(name))
+        each._replace(name=f"{name}@LEVEL", doc=f"{each.doc}; LEVEL: {', '.join(LEVELS)}", at=_with_level(name))
         for name, each in _quantities_at("pointwise").items()
     ),
 )

@@ -51,8 +51,8 @@ class Arena(Result):
     """The memory of an inference run with static places for its values, as on a microcontroller.
 
     A value is alive from the call that makes it to its last reader; outputs of the model, to the end; inputs, from the
-    start. The inputs and outputs of a call are alive together. Views share the memory of what they view. Weights are
-    apart: they are read where they are stored (flash).
+    start. The inputs and outputs of a call are alive together. Views share the memory of their base. Weights do not
+    count: they are read where they are stored (flash).
 
     Three figures, each with its own name:
 
@@ -521,7 +521,7 @@ def _place_lowest(order: Sequence[int], sizes: Sequence[int], conflicts: Sequenc
 
 
 def _place_by_birth(lifetimes: Sequence[Lifetime], sizes: Sequence[int], by_birth: Sequence[int]) -> list[int]:
-    # As a run-time allocator does that always takes the lowest gap.
+    # A run-time allocator that always takes the lowest gap gives the same offsets.
     offsets = [0] * len(sizes)
     leaving: dict[int, list[int]] = {}
     for i in by_birth:
@@ -637,7 +637,7 @@ MICROCONTROLLER = 16 * 2**20
 
 
 def memories_of(arena: Arena) -> tuple[str, str]:
-    """Return what the memories of values and weights are called: SRAM and flash if a microcontroller can have both."""
+    """Return the names of the memories of values and weights: SRAM and flash if a microcontroller can hold both."""
     sizes = [arena.weights, arena.peak]
     is_small = all(is_symbolic(size) or size <= MICROCONTROLLER for size in sizes)
     return ("peak SRAM", "flash") if is_small else ("peak memory", "")

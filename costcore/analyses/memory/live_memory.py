@@ -1,7 +1,7 @@
 """The memory of a training or inference run: the tensor peak, its blocks by kind, and the requests to an allocator.
 
-After the report come its renderings: the plot, the picture of pages, the tables, the saved operands of each call, the
-quantities, and the two sections of the HTML page.
+After the result class come its renderings: the plot, the picture of pages, the tables, the saved operands of each
+call, and two sections of the HTML page.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MOST_BLOCKS_OF_TEXT = 5
 """The number of blocks in ``print`` and notebooks; a row sums the others."""
 
 COLUMNS = ("kind", "module", "name", "call", "shape", "nbytes", "nbytes%")
-"""The columns of their table."""
+"""The columns of the table of blocks."""
 
 TIMELINE = (
     *(Column("call", "Call"), Column("phase", "Phase"), Column("module", "Module")),
@@ -168,10 +168,10 @@ def _plot_areas(found: Memory, steps: list[MemoryStep], kinds: list[str], theme:
     (top,), title = in_units(Column("live", "Live memory", "bytes"), [found.peak])
     unit = top / max(found.peak, 1)
     axes = axes_of(theme)
-    places = [*range(len(steps) + 1)]
+    edges = [*range(len(steps) + 1)]
     stacks = [[step.by_kind.get(kind, 0) * unit for step in steps] for kind in kinds]
     colors = [theme.colors[COLORS[kind]] if kind in COLORS else theme.gray for kind in kinds]
-    axes.stackplot(places, [[*stack, stack[-1]] for stack in stacks], step="post", colors=colors, labels=kinds)
+    axes.stackplot(edges, [[*stack, stack[-1]] for stack in stacks], step="post", colors=colors, labels=kinds)
     peak = max(range(len(steps)), key=lambda i: steps[i].live)
     axes.axvline(peak + 0.5, color=theme.ink, linewidth=1, linestyle="--", label="peak")
     axes.set(xlabel=f"Calls in order of execution\npeak {label(found.where)}", ylabel=title, xticks=[])

@@ -376,11 +376,12 @@ class _Part:
     def _greedy_order(self) -> list[int]:
         # Next is always the node after which the fewest bytes are alive.
         left = {block: len(readers) for block, readers in self._readers.items()}
-        rest: dict[int, int] = {}
+        # The XOR of the readers of a block that have not run: once one reader is left, it is that reader.
+        unfinished: dict[int, int] = {}
         for i, node in enumerate(self._nodes):
             for block in node.reads:
                 if block in left:
-                    rest[block] = rest.get(block, 0) ^ i
+                    unfinished[block] = unfinished.get(block, 0) ^ i
         waits = [len(before) for before in self._before]
         done = [False] * len(self._nodes)
 
@@ -401,9 +402,9 @@ class _Part:
             for block in self._nodes[i].reads:
                 if block in left:
                     left[block] -= 1
-                    rest[block] ^= i
-                    if left[block] == 1 and not waits[rest[block]] and not done[rest[block]]:
-                        heappush(queue, (growth(rest[block]), rest[block]))
+                    unfinished[block] ^= i
+                    if left[block] == 1 and not waits[unfinished[block]] and not done[unfinished[block]]:
+                        heappush(queue, (growth(unfinished[block]), unfinished[block]))
             for other in self._after[i]:
                 waits[other] -= 1
                 if not waits[other]:

@@ -100,7 +100,7 @@ NOT_MULTIPLIED = ("_scale", "_zero_point")
 
 
 class Work(NamedTuple):
-    """Minimum busy seconds of each pipe of a device. Pipes work at the same time.
+    """Minimum busy seconds of each pipe, a part of an engine for one kind of operation. Pipes work at the same time.
 
     Attributes:
         matrix: the matrix engine.
@@ -382,7 +382,10 @@ CONVOLUTIONS = frozenset(
 
 
 class Axis(NamedTuple):
-    """One axis of a convolution: sizes of the longer side, of the kernel and of the side that its stride thins out."""
+    """One axis of a convolution: ``size`` is that of its input, ``positions`` that of its output.
+
+    In a transposed convolution, input and output are swapped.
+    """
 
     size: int
     kernel: int

@@ -78,20 +78,20 @@ def estimate_groups(groups: Sequence[GroupTime], trace: Trace, device: Device) -
     if conditions.threads and device.units not in (None, conditions.threads):
         return Calibrated(None, (f"no calibrated time: measured with {_threads(conditions)}, not {device.units}",))
     estimates: list[Estimated] = []
-    foreign: dict[str, None] = {}
+    unmeasured: dict[str, None] = {}
     for group in groups:
         signature = _signature_of_group(group)
         dtypes = float_dtypes(group)
         if signature.kind == "product" and (unknown := dtypes - calibration.dtypes):
-            foreign |= dict.fromkeys(sorted(unknown))
+            unmeasured |= dict.fromkeys(sorted(unknown))
             continue
         if dtypes:
             signature = signature._replace(dtype=dtype_of(group.main.layer, dtypes))
         estimate = calibration.estimate(signature)
         group.seconds = max(estimate.seconds * group.times, group.bound_seconds)
         estimates.append(Estimated(group, group.seconds, signature, estimate))
-    if foreign:
-        return Calibrated(None, (f"no calibrated time: measured in {conditions.dtype}, not {', '.join(foreign)}",))
+    if unmeasured:
+        return Calibrated(None, (f"no calibrated time: measured in {conditions.dtype}, not {', '.join(unmeasured)}",))
     if not estimates:
         return Calibrated(None, ())
     error = error_of_sum(estimates, conditions.noise)

@@ -320,6 +320,9 @@ def wave_seconds(product: Product, units: int, peak: float) -> float:
     return waves * 2 * TILE * TILE * ceil(product.depth / DEPTH) * DEPTH / (peak / units)
 
 
+# Interpolation of efficiencies between measured points.
+
+
 NEIGHBORS = 4
 """The number of points from which an efficiency is interpolated."""
 
@@ -700,10 +703,12 @@ def _left_out_errors_of_kinds(families: Mapping[str, Sequence[Point]], rates: Ra
             )
             estimated = fsum(seconds / exp(log_efficiency) for seconds, log_efficiency in ideal)
             errors[kind].append(abs(fsum(point.seconds for point in some) / estimated - 1))
+    return _largest_by_kind(errors)
+
+
+def _largest_by_kind(errors: Mapping[str, Sequence[float]]) -> dict[str, float]:
     of_all = [error for each in errors.values() for error in each]
-    if not of_all:
-        return {}
-    return {kind: max(each if len(each) >= FEWEST_FAMILIES else of_all) for kind, each in errors.items()}
+    return {kind: max(each if len(each) >= FEWEST_FAMILIES else of_all) for kind, each in errors.items() if of_all}
 
 
 # Kernel curves: extrapolation from a few traces.
@@ -850,5 +855,4 @@ def _curve_errors_of_kinds(points: Iterable[Point], curves: Curves) -> dict[str,
             curve = curves.of_kind(kind, without=family)
             estimated = fsum(curve.seconds(curves.work(point.signature)) for point in members)
             errors[kind].append(abs(fsum(point.seconds for point in members) / estimated - 1))
-    of_all = [error for each in errors.values() for error in each]
-    return {kind: max(each if len(each) >= FEWEST_FAMILIES else of_all) for kind, each in errors.items() if of_all}
+    return _largest_by_kind(errors)

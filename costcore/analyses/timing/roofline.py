@@ -150,8 +150,8 @@ def dots_of(times: Times) -> list[Dot]:
 def _measured_seconds(times: Times) -> Mapping[str, float]:
     profile = times.trace.run.profile
     # Measured times only apply to the same device and dtype.
-    is_this = profile is not None and device_named(profile.device) == times.device.name and times.dtype is None
-    if profile is None or profile.clock != "device" or profile.no_bound or not is_this:
+    is_comparable = profile is not None and device_named(profile.device) == times.device.name and times.dtype is None
+    if profile is None or profile.clock != "device" or profile.no_bound or not is_comparable:
         return {}
     by_call = {times.trace.calls[position].name: each.device / 1e9 for position, each in profile.calls.items()}
     return {group.name: fsum(by_call.get(call.name, 0.0) for call in group.calls) for group in times.groups}
@@ -278,7 +278,7 @@ def shapes(spots: Sequence[Spot], roofs: Sequence[Roof]) -> str:
     largest = spots[-1].seconds
     grid, labels = _grid(frame)
     counted = _counted(spots)
-    # draw small dots above large ones
+    # Draw small dots above large ones.
     circles = "".join(_circle(spot, frame, largest, spot in counted) for spot in reversed(spots))
     return grid + "".join(_roof(roof, roofs, frame) for roof in roofs) + labels + circles
 
@@ -682,7 +682,7 @@ class TimeComparison(Result):
 
     def _table(self, by: str, top: int) -> Table:
         names = self._columns(BY_FAMILY if by == "family" else CALLS)
-        title = "By family, longest first" if by == "family" else "Calls whose prediction is off by most"
+        title = "By family, longest first" if by == "family" else "Calls with the largest errors"
         rows = self.by_family().values() if by == "family" else self.worst(top)
         entries, total = [*map(self._entry, rows)], self._entry(self.total)
         return Table(title, choose(COLUMNS, names), entries, total=total, prefix="autoaligned", n_digits=3)

@@ -314,7 +314,6 @@ def total_of(report: Times) -> dict[str, Any]:
 
 def _whole_run_entry(report: Times) -> list[dict[str, Any]]:
     seconds = report.beyond_groups
-    # Reads of weights and inputs from memory, beyond the bounds of the groups.
     if seconds <= 0:
         return []
     nothing = {**_sums((), True), "n_groups": 0, "bound_seconds": seconds, "binds": report.beyond_binds}
@@ -594,7 +593,7 @@ def communication_lines(report: Times) -> list[str]:
 
 
 def unknown_rates(report: Times) -> list[str]:
-    """Return a line that lists rates which the run needs and the device file lacks, so they do not limit."""
+    """Return a line that lists the rates that the run needs and the device file lacks; the bound omits them."""
     device, dtypes = report.device, report.missing - {MEMORY}
     lines = []
     if dtypes and device.integers:
