@@ -39,7 +39,7 @@ class View(NamedTuple):
     """A table of ``costcore MODEL``, shown by the flag ``--NAME`` of its analysis.
 
     Attributes:
-        help: what its rows are.
+        help: the text of its flag in ``--help``.
         table: import path of the function that returns it, ``table(report, columns=…, sort=…, top=…)`` with the options
             of :attr:`arguments`. Default: the output of ``print`` for the result, with these columns and rows.
         columns: import path of the mapping from names to its columns.
@@ -86,7 +86,7 @@ class Analysis(NamedTuple):
         section: its section of the HTML page, a function ``section(report)`` that returns HTML; empty for none. Pass
             names of modules and calls through ``costcore.tables.html.text``, which escapes them.
         style: import path of the text of its style sheet on the page.
-        script: import path of the text of its script on the page, which runs after that of the page.
+        script: import path of the text of its script, which runs after the script of the page.
         pictures: kinds of ``report.plot``, by name: functions ``draw(report, theme, **options)`` that return a
             ``Picture``.
         view: its table of ``costcore MODEL --NAME``.
@@ -122,7 +122,7 @@ def analyses() -> Mapping[str, Analysis]:
     for of_plugin in objects_from_plugins("costcore_analyses", Analysis):
         for analysis in of_plugin:
             if analysis.name in found:
-                raise CostError(f"there are two analyses {analysis.name!r}. Rename that of the plug-in.")
+                raise CostError(f"there are two analyses {analysis.name!r}. Rename the one of the plug-in.")
             found[analysis.name] = analysis
     return found
 
@@ -167,7 +167,7 @@ def _analysis(name: str) -> Analysis:
 
 @cached
 def drawn_by() -> Mapping[str, Analysis]:
-    """Return the analysis that draws each kind of picture.
+    """Return the analyses that draw pictures, by kind of picture.
 
     Raises:
         CostError: if two analyses draw the same kind.
@@ -181,7 +181,7 @@ def drawn_by() -> Mapping[str, Analysis]:
 
 
 def sections(report: Any) -> list[str]:
-    """Return the section of every analysis on the page of a report; empty text where it has nothing to show."""
+    """Return the page section of every analysis; an empty text if it has nothing to show."""
     return [imported(each.section)(report) for each in analyses().values() if each.section]
 
 

@@ -38,7 +38,7 @@ BY = ("op", "module", "function", "module call", "whole")
 Other passes count each module call, or the whole network."""
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _version_numbers(version: str) -> tuple[int, ...]:
     # A suffix such as ``+cpu`` or ``rc1`` does not count: 2.15.0+cpu is (2, 15, 0).
     return tuple(map(int, re.findall(r"\d+", re.split(r"[^\d.]", version)[0])))
 
@@ -133,7 +133,7 @@ class Convention:
 
     def of_release(self, version: str) -> Convention:
         """Return this convention with the rules of a release of its tool, ``2.15.1``; if it is empty, the oldest."""
-        later = [each for each in self.releases if _numbers(each.since) <= _numbers(version)]
+        later = [each for each in self.releases if _version_numbers(each.since) <= _version_numbers(version)]
         return later[-1] if later else self
 
     @property
@@ -651,21 +651,16 @@ def _values(own: tuple[tuple[str, Dim], ...], shape: tuple[Dim, ...]) -> dict[st
 def _module_calls(trace: Trace, modules: ModuleIndex) -> Iterator[tuple[str, tuple[Dim, ...], int | None]]:
     if trace.run.module_calls:
         last = {record.call.module_call: position for position, record in enumerate(trace.records)}
-        for number, call in enumerate(trace.run.module_calls, 1):
-            if call.outputs:
-                yield call.module, call.outputs[0], last.get(number)
+        for number, module_call in enumerate(trace.run.module_calls, 1):
+            if module_call.outputs:
+                yield module_call.module, module_call.outputs[0], last.get(number)
         return
     # Without recorded module calls, consecutive operators of a module count as one call.
-    path = None
-    for position, record in enumerate(trace.records):
-        following = trace.records[position + 1].call if position + 1 < len(trace.records) else None
-        path = record.call.module
-        if (
-            record.call.phase == "forward"
-            and record.call.layer.outputs
-            and (following is None or following.module != path)
-        ):
-            yield path, record.call.layer.out.shape, position
+    for position, call in enumerate(trace.calls):
+        following = trace.calls[position + 1 : position + 2]
+        is_last = not following or following[0].module != call.module
+        if is_last and call.phase == "forward" and call.layer.outputs:
+            yield call.module, call.layer.out.shape, position
 
 
 # TOML reader.

@@ -303,7 +303,7 @@ def _is_in_place(call: Call) -> bool:
 def count(trace: Trace, convention: Convention) -> Counts:
     """Count a run by a convention.
 
-    The rules are those of the installed release of the tool, unless the convention names a release.
+    Without a release in the convention, the rules of the installed release of the tool apply.
 
     Raises:
         CostError: if the run lacks data that the convention needs, such as the types of modules.
@@ -468,6 +468,7 @@ def _is_inside(modules: ModuleIndex, path: str, types: tuple[str, ...]) -> bool:
 
 
 def _batch_size(trace: Trace) -> Dim:
+    # The first dimension of the only input; 1 for a model with several inputs.
     for module_call in trace.run.module_calls[:1]:
         shapes = module_call.inputs
         return shapes[0][0] if len(shapes) == 1 and shapes[0] else 1
@@ -573,7 +574,7 @@ class View(OfReport):
     def _why_no_lines(self) -> str:
         return (
             f"convention {self.name!r} is a closed form of the whole network, computed from its sizes and not from its "
-            "calls, so that it has no amounts per call, operator or module"
+            "calls: it has no amounts per call, operator or module"
         )
 
     @property

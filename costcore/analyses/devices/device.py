@@ -53,7 +53,7 @@ class Memory(NamedTuple):
 
     Attributes:
         dram_gbs: bandwidth of the main memory in GB/s; None if it is not published.
-        caches: the caches, the one nearest to the engines first.
+        caches: the caches, nearest to the engines first.
         dram_gb: size of the main memory in GB (10**9 bytes), as the vendor prints it; None if devices differ.
     """
 
@@ -109,7 +109,7 @@ class Device:
         name: the name by which it is chosen, such as ``h100-sxm5-80gb``.
         kind: one of :data:`KINDS`.
         vendor: who makes it.
-        units: streaming multiprocessors, cores, compute units; what is counted depends on the vendor.
+        units: its streaming multiprocessors, cores or compute units; the kind of unit depends on the vendor.
         clock_max_mhz: the maximum clock of the engines; None if it is not published.
         peak: for each engine the dense peak by dtype, in TFLOP/s (a multiply-add is two) at the maximum clock; for
             ``special`` in tera evaluations per second.
@@ -300,7 +300,7 @@ def read_device(path: str | PathLike[str]) -> Device:
         vendor = "NVIDIA"
         notes = ["…"]                      # printed below its tables
         units = 132                        # streaming multiprocessors, cores
-        clock_max_mhz = 1980               # the highest, not the one of the data sheet
+        clock_max_mhz = 1980               # the maximum, not the clock of the data sheet
         fast_convolution = true            # whether Winograd and FFT may save products; default: true
         least_kernel_us = 1.12             # the shortest kernel that was seen, for bound="observed"
         context_mib = 534                  # of a process before its first tensor, for `costcore fit`
@@ -585,7 +585,7 @@ def device_named(name: str) -> str:
 # The time of collectives: latency of the steps of a ring or tree, and bytes over the rate of a link.
 #
 # Each group of processes communicates over its own link, one collective after the other. Nothing is overlapped with
-# computation or with other groups, and no link is shared. The model is that of Hockney (1994), with the steps of the
+# computation or with other groups, and no link is shared. This is the model of Hockney (1994), with the steps of the
 # ring and of the binary tree; an all-reduce takes the faster of the two.
 
 
@@ -623,7 +623,7 @@ def communications(trace: Trace, links: Mapping[str, Link]) -> list[Communicatio
 
     Args:
         trace: the run, with numbers for all sizes.
-        links: links by group; ``""`` is that of every other group.
+        links: links by group; ``""`` stands for every other group.
     """
     found: dict[tuple[str, int], Communication] = {}
     for call, cost, *_ in trace:

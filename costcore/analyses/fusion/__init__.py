@@ -31,10 +31,14 @@ def _traffic(ledger: Ledger, level: str) -> Traffic:
     return ledger.cached(("fused", level), lambda: traffic_of_calls(ledger.trace, level))  # type: ignore[no-any-return]
 
 
-def _bytes(level: str, of: Callable[[Any, Any], Any]) -> Callable[[Ledger], Sequence[Any]]:
+def _bytes(level: str, amount: Callable[[Any, Any], Any]) -> Callable[[Ledger], Sequence[Any]]:
     def of_calls(ledger: Ledger) -> Sequence[Any]:
-        amounts = zip(ledger.trace, _traffic(ledger, level)[1], strict=True)
-        return [multiplied(of(*each), record.call.times) for record, each in amounts if record.cost is not None]
+        pairs = zip(ledger.trace, _traffic(ledger, level)[1], strict=True)
+        return [
+            multiplied(amount(read, written), record.call.times)
+            for record, (read, written) in pairs
+            if record.cost is not None
+        ]
 
     return of_calls
 
@@ -53,8 +57,8 @@ def _quantities_at(level: str) -> dict[str, Quantity]:
         "fused_mrw": ("Fused R+W", "bytes read and written after fusion", lambda read, written: read + written),
     }
     found = {
-        name: Quantity(name, title, "bytes", doc, _bytes(level, of), words=doc)
-        for name, (title, doc, of) in kinds.items()
+        name: Quantity(name, title, "bytes", doc, _bytes(level, amount), words=doc)
+        for name, (title, doc, amount) in kinds.items()
     }
     found["n_groups"] = Quantity(
         "n_groups", "# Groups", "count", "groups of calls that run as one kernel and move bytes", of_run=n_groups

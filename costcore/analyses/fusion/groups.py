@@ -268,13 +268,13 @@ class Cluster:
     """A group that may still grow.
 
     Attributes:
-        key: what all its calls have in common: phase, loop body, number of executions.
+        key: the fusion key of its calls: phase, loop body, number of executions.
         elements: the number of elements that it runs over.
         rows: the number of rows that its reductions have; None without a reduction.
         patterns: the patterns of its calls.
         calls: positions of its calls.
         waits: positions of calls that must finish before it starts.
-        rank: larger than that of every group it depends on.
+        rank: a number above the ranks of all groups that it depends on.
         before, after: the groups that it depends on, and that depend on it.
     """
 
@@ -391,7 +391,7 @@ def inline(graph: Graph, keys: Sequence[object]) -> None:
         readers = [graph.nodes[each] for each in positions]
         is_inlined = count <= (1 if any(each.work.pattern == "window" for each in readers) else MOST_LOADS)
         loads.update(dict.fromkeys(node.results, count if is_inlined or len(readers) == 1 else 1))
-        # If a concatenation stores the interpolation, other loops read it there, and need not compute its last blend.
+        # If a concatenation stores the interpolation, other loops read it there and do not compute its last blend.
         is_stored = not graph.placed.isdisjoint(positions)
         if node.work.blends and not is_stored and sum(loads.get(each.value, 1) for each in node.operands) > 1:
             _split_interpolations(graph, position, readers)
@@ -426,15 +426,16 @@ def sink_into_readers(graph: Graph, partition: Partition, keys: Sequence[object]
         earlier, (reader, *others) = partition.of[position], _readers(graph, node)
         if others or partition.of[reader] is earlier or not _fits(node, graph.nodes[reader]):
             continue
-        if graph.nodes[reader].work.pattern in ("map", "reduce") and all(
-            _is_in_memory(graph, operand, earlier, partition) for operand in node.operands
-        ):
-            work = graph.nodes[reader].work
-            _move_into_readers(graph, position)
-            skipped = work._replace(unread=work.unread + node.work.unread)
-            graph.nodes[reader] = graph.nodes[reader]._replace(work=skipped)
-            partition.of[position] = partition.of[reader]
-            moved = True
+        work = graph.nodes[reader].work
+        if work.pattern not in ("map", "reduce"):
+            continue
+        if not all(_is_in_memory(graph, operand, earlier, partition) for operand in node.operands):
+            continue
+        _move_into_readers(graph, position)
+        with_unread = work._replace(unread=work.unread + node.work.unread)
+        graph.nodes[reader] = graph.nodes[reader]._replace(work=with_unread)
+        partition.of[position] = partition.of[reader]
+        moved = True
     for position, home in graph.home.items():
         graph.home[position] = graph.home.get(home, home)
     return moved
@@ -464,6 +465,7 @@ def _is_free_to_move(graph: Graph, position: int, keys: Sequence[object], may_sk
     work, positions = node.work, _readers(graph, node)
     if work.pattern != "map" or len(node.results) != 1 or not positions or node.unnamed != 0:
         return False
+    # Only a call that reads all of its operands and writes all of its result, and nothing else, can move.
     unread = work.unread if may_skip_reads else 0
     if work != work._replace(unread=unread, unwritten=0, more_read=0, more_written=0) or position in graph.overwriting:
         return False
@@ -605,8 +607,8 @@ def _group_texts(calls: list[Call]) -> dict[str, Any]:
 class FusedView(OfReport):
     """A report with the bytes after fusion; :meth:`costcore.Report.fused` returns it.
 
-    The report does not change. :meth:`show_report` shows the groups. Every other property and method is that of
-    :attr:`report`, whose calls have the bytes after fusion: within a group, the first call that reads a value is
+    The report does not change. :meth:`show_report` shows the groups. Every other property and method comes from
+    :attr:`report`, where calls have the bytes after fusion: within a group, the first call that reads a value is
     charged with reading it, and the call that produces a value with writing it.
 
     Args:

@@ -97,8 +97,8 @@ class _GroupReads:
         self._parts: dict[int, dict[int, Dim]] = {}
 
     def add(self, node: Node) -> tuple[Dim, Dim]:
-        """Return the bytes that a call adds to the reads of the group, and the part of them that is repeated reads."""
-        new = [self._new(operand) for operand in _needed(node, self._inside)]
+        """Return the bytes that a call adds to the reads of the group, and how many of these are repeated reads."""
+        new = [self._new_bytes(operand) for operand in _needed(node, self._inside)]
         again = [node.copied, node.again, *self._bytes_of_first_kernels(node)]
         return sum_of([node.work.more_read, node.unnamed, *new, *again]), sum_of(again)
 
@@ -113,18 +113,18 @@ class _GroupReads:
             return _statistics(self._graph, work, rows)
         return [operand.nbytes for operand in rows if not (work.is_even and _comes_from_loop(self._graph, operand))]
 
-    def _new(self, operand: Operand) -> Dim:
+    def _new_bytes(self, operand: Operand) -> Dim:
         parts = self._parts.get(operand.value)
         if parts is None:
             self._parts[operand.value] = {operand.view: operand.nbytes}
             return operand.nbytes
-        before = self._whole(operand.value, parts)
+        before = self._bytes_of_parts(operand.value, parts)
         known = parts.get(operand.view)
         parts[operand.view] = operand.nbytes if known is None else _larger(known, operand.nbytes)
-        after = self._whole(operand.value, parts)
+        after = self._bytes_of_parts(operand.value, parts)
         return 0 if after == before else after - before
 
-    def _whole(self, value: int, parts: dict[int, Dim]) -> Dim:
+    def _bytes_of_parts(self, value: int, parts: dict[int, Dim]) -> Dim:
         if len(parts) < 2:
             return next(iter(parts.values()), 0)
         total = sum_of(list(parts.values()))
@@ -241,9 +241,8 @@ class Graph:
         producer: the position of the call that produces a value, by operand id.
         readers: positions of the calls that read a value, by operand id.
         kept: operand ids of values that are needed after the run, or by control flow between calls.
-        sizes: bytes of whole values of which parts are read, by operand id.
-        home: for each free call, by position, the call that produces the value of which its output is a view; -1 if no
-            call produces it.
+        sizes: bytes of whole values that are read in parts, by operand id.
+        home: for each free call, by position, the call that produces the base of its view; -1 if no call produces it.
         placed: positions of concatenations without a kernel: the producers of the operands write into the result.
         copied: the first concatenation in ``placed`` that reads a value, by operand id of the part. It also copies the
             value into later concatenations.
@@ -547,7 +546,7 @@ class Works:
         """By ``id`` of layer and cost; storing the record keeps these ids valid."""
 
     def __call__(self, record: CallCost, pattern: Pattern | None = None) -> Work:
-        """Return the work of a call; ``pattern`` replaces the one of its calculator."""
+        """Return the work of a call; ``pattern`` replaces the pattern that its calculator states."""
         key = (id(record.call.layer), id(record.cost), pattern)
         found = self._by_identity.get(key)
         if found is None:
@@ -732,7 +731,7 @@ def _reshaped_order(before: Sequence[Dim], after: Sequence[Dim], order: Order) -
     return found
 
 
-# Memory of which calls overwrite a part through a view, as ``buffer[0] = x`` does.
+# Calls that overwrite a part of a value through a view, as ``buffer[0] = x`` does.
 
 
 class Overwrites:
@@ -762,7 +761,7 @@ class Overwrites:
         Args:
             position: the position of the call.
             call: the call; its outputs have memory of their own unless it overwrites an operand.
-            values: maps an operand id to the value of which it is an alias.
+            values: maps the operand id of an alias to its value.
         """
         count, before = len(call.inputs), []
         self._known.update(call.storages[:count])
@@ -802,7 +801,7 @@ def parts_of_rows(
         layer: the reduction.
         elements: the number of elements that it reads.
         rows: the number of its rows.
-        last: the axis whose elements are neighbors in memory; None for the last one.
+        last: the axis with contiguous elements; None for the last axis.
         multiprocessors: the number of multiprocessors of the device.
     """
     if rows is None or rows == 0:

@@ -152,17 +152,17 @@ def module_names(trace: Trace) -> dict[str, str]:
     numbers: dict[str, int] = defaultdict(int)
     own: dict[str, str] = {"": ""}
     for call in trace.calls:
-        _name(call.module, modules, numbers, own)
+        _add_name(call.module, modules, numbers, own)
     return own
 
 
-def _name(path: str, modules: Mapping[str, Any], numbers: dict[str, int], own: dict[str, str]) -> str:
+def _add_name(path: str, modules: Mapping[str, Any], numbers: dict[str, int], own: dict[str, str]) -> str:
     if path in own:
         return own[path]
     around = path.rpartition(".")[0]
     while around and around not in modules:
         around = around.rpartition(".")[0]
-    outer = _name(around, modules, numbers, own)
+    outer = _add_name(around, modules, numbers, own)
     module = modules.get(path)
     kind = module.type if module is not None else path.rpartition(".")[2]
     own[path] = f"{outer}.{kind}_{numbers[kind]}".lstrip(".")
@@ -441,8 +441,8 @@ def with_runtime_profile(trace: Trace, path: str | PathLike[str]) -> Trace:
     have no kernel of their own.
 
     Raises:
-        CostError: if the run is not that of a graph with names, if the file cannot be read, or if it names none of the
-            nodes.
+        CostError: if the run is not from a graph with named nodes, if the file cannot be read, or if it names none of
+            the nodes.
     """
     if not trace.run.nodes:
         raise CostError(
@@ -729,7 +729,7 @@ class RuntimeProfile(NamedTuple):
     """The times of one run of a runtime.
 
     Attributes:
-        device: the runtime and what it ran on.
+        device: the runtime and its processor.
         kernels: the kernels in the order in which they ran.
         span: nanoseconds of the run.
     """

@@ -1,4 +1,4 @@
-"""Where the time of a run goes: measured time, bound and lost time of its calls, and work outside of them.
+"""Where the time of a run goes: measured time, bound and lost time of its calls, and other work.
 
 The limit of a call is its bound or, if longer, the time in which main memory moves all its bytes. Measured time above
 the limit is lost. The span of a profile is its duration: calls, other work and idle time add up to it. Two measured
@@ -264,7 +264,7 @@ class Measured(Result):
         return self._share(self.profile.idle / 1e9) + longest
 
     def against(self, other: Measured, by: str | None = None) -> MeasuredChange:
-        """Compare the measured time of this run with that of a later one, group by group.
+        """Compare the measured times of this run and a later one, group by group.
 
         Args:
             other: the measured view of the second run.
@@ -275,7 +275,7 @@ class Measured(Result):
             ValueError: for another key.
         """
         if not isinstance(other, Measured):
-            raise TypeError(f"against expects what report.measured() returns (got {type(other).__name__})")
+            raise TypeError(f"against expects the result of report.measured() (got {type(other).__name__})")
         chosen = by or ("op" if "op" in (self._default_key, other._default_key) else "class")
         self.by(chosen)
         return MeasuredChange(self, other, chosen)

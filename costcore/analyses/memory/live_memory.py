@@ -67,9 +67,9 @@ class Memory(Result, MemoryData):
         """Return the memory that a caching allocator takes from the device: ``.allocated`` and ``.reserved``.
 
         Args:
-            name: the name of the allocator, ``"cuda"``: that of PyTorch for GPUs, on one stream.
-            device: the device, a key of :attr:`by_device`; default: the one with the highest peak, but the CPU only if
-                there is no other.
+            name: the name of the allocator, ``"cuda"``: the allocator of PyTorch for GPUs, on one stream.
+            device: the device, a key of :attr:`by_device`; default: the device with the highest peak except the CPU,
+                or the CPU if there is no other.
             settings: its settings by name, :class:`~costcore.analyses.memory.allocator.Settings`.
 
         Raises:
@@ -401,7 +401,7 @@ def memory_rows(memory: MemoryData, top: int | None, with_module: bool = False) 
     Args:
         memory: the memory of the run.
         top: the maximum number of blocks; a row ``others`` sums the remaining ones. None for all.
-        with_module: whether the table shows the module of a block too, so that its name need not repeat it.
+        with_module: whether the table also shows the module of a block; its name then omits the module.
     """
     blocks = memory.blocks()
     if with_module:

@@ -429,7 +429,7 @@ def steps_in_order(lifetimes: Lifetimes, order: Sequence[int]) -> Lifetimes:
 
     Args:
         lifetimes: the values of the run.
-        order: the indices of all steps; each comes after those that make what it reads, and loops stay together.
+        order: the indices of all steps; each comes after the steps that make its blocks, and loops stay together.
     """
     now = {index: position for position, index in enumerate(order)}
     ordered = [lifetimes.steps[each] for each in order]
@@ -461,7 +461,7 @@ def merged(lifetimes: Lifetimes, inplace: bool, first: int = 0, last: int | None
         lifetimes: the values of a run.
         inplace: whether element-wise results are written over operands too.
         first: only blocks that are born in this step or a later one are joined and returned.
-        last: the last such step; default: that of the run.
+        last: the last such step; default: the last step of the run.
     """
     return _BlockMerger(lifetimes, inplace, first, len(lifetimes.steps) - 1 if last is None else last).run()
 
@@ -527,7 +527,7 @@ class _BlockMerger:
 
     def _join(self, i: int, made: int, taken: int) -> bool:
         a, b = self._current(made), self._current(taken)
-        # Only a block of the same size whose last use is this step can be taken over, never an input or a result.
+        # Only a block of the same size can be taken over, at its last use, and never an input or a result.
         new, old = self._lifetimes.blocks[a], self._lifetimes.blocks[b]
         if a == b or old.kind == "input" or old.is_kept or b in self._kept or new.born != i:
             return False
@@ -620,7 +620,7 @@ def reused(blocks: Iterable[Block], last: int) -> list[Block]:
     Source: ``FindReusableTensor`` of ``onnxruntime/core/framework/allocation_planner.cc``.
 
     Args:
-        blocks: the values, after merging those that overwrite their operands.
+        blocks: the values, after merging values that overwrite their operands.
         last: index of the last step.
     """
     buffers: list[Block] = []

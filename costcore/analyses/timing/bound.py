@@ -93,7 +93,7 @@ POLYNOMIAL_SLOTS = 4
 """The minimum operations of a special function on a vector engine: a polynomial, as in fast kernels."""
 
 INDEX_DTYPES = ("bool", "int32", "int64", "uint32", "uint64", "string")
-"""The dtypes of masks, indices and lengths: a call computes in another dtype, if it has one."""
+"""The dtypes of masks, indices and lengths. A call with tensors of other dtypes computes in those."""
 
 NOT_MULTIPLIED = ("_scale", "_zero_point")
 """Suffixes of the names of operands that scale a quantized product."""
@@ -137,7 +137,7 @@ class Work(NamedTuple):
 def _amounts(layer: Layer, cost: Cost, device: Device) -> Work:
     # Operations, not seconds; ``matrix`` has the multiply-adds.
     needed = fewest_products(layer, device.fast_convolution)
-    # For a masked pair, a kernel skips all operations, such as those of the softmax, and not only the products.
+    # For a masked pair, a kernel skips not only the products but all operations, such as the softmax.
     part = 1.0 if layer.op in CONVOLUTIONS else needed
     least = needed_part(layer, cost)
     needed, part = needed * least, part * least
@@ -358,11 +358,11 @@ def timed(
     return timed_groups
 
 
-# Fast algorithms: the fewest products that any of them needs.
+# Fast algorithms: the minimum number of products.
 #
 # A formula counts the straightforward algorithm. A kernel may skip the taps of a convolution that fall on padding, and
 # the pairs that a causal mask or a window excludes. It may also compute a convolution by Winograd's minimal filtering
-# or by a Fourier transform. A bound for every kernel allows for all of them.
+# or by a Fourier transform. A bound for every kernel allows for all of these.
 
 
 WINOGRAD_TILE = 8
@@ -382,7 +382,7 @@ CONVOLUTIONS = frozenset(
 
 
 class Axis(NamedTuple):
-    """One axis of a convolution: ``size`` is that of its input, ``positions`` that of its output.
+    """One axis of a convolution: ``size`` belongs to its input, ``positions`` to its output.
 
     In a transposed convolution, input and output are swapped.
     """
@@ -502,8 +502,8 @@ def _sum_to(last: int) -> int:
 
 # Data-dependent operators: formulas that count more than some algorithm needs.
 #
-# The work of a sort, a decomposition or a search depends on the data or on the algorithm, so that its formula is an
-# upper bound or that of one algorithm among several. A lower bound of time can only count the bytes of such an
+# The work of a sort, a decomposition or a search depends on the data or on the algorithm. Its formula is an
+# upper bound, or it counts one algorithm among several. A lower bound of time can only count the bytes of such an
 # operator.
 
 
@@ -593,7 +593,7 @@ def _beyond_operands(trace: Trace) -> Iterator[int]:
 
 def _repeated(trace: Trace) -> Iterator[tuple[int, int]]:
     source: dict[int, int] = {}  # the value that a view is a part of
-    sizes: dict[int, int] = {}  # bytes of the values of which there are views
+    sizes: dict[int, int] = {}  # bytes of the values that have views
     for position, (call, cost, *_) in enumerate(trace.records):
         if cost is not None and call.inputs and cost.mread == cost.mwrite == 0:
             value = source.get(call.inputs[0], call.inputs[0])
@@ -620,8 +620,8 @@ def _distinct(operands: Iterable[tuple[int, int]], source: Mapping[int, int], si
 # Bytes of a whole run that no cache can hold.
 #
 # A single call may find all that it reads in a cache of ``C`` bytes, but not every call of a run can: when a stretch of
-# calls begins, the cache holds at most ``C`` bytes, whatever it keeps and whatever its policy. Of the distinct bytes
-# that the stretch reads, without those that it writes itself before it reads them, all but ``C`` come from memory::
+# calls begins, the cache holds at most ``C`` bytes, whatever it keeps and whatever its policy. The distinct bytes
+# that the stretch reads, except bytes that it wrote before, come from memory, all but ``C``::
 #
 #     stretch >= max(sum of the bounds of its calls, (distinct bytes - C) / bandwidth)
 #

@@ -327,7 +327,7 @@ class _Reader:
         version = table.get("format")
         if not isinstance(version, int) or version not in FAMILY_KEYS:
             raise self._error(
-                f"format {version!r} is that of another version (expected {FORMAT}). Calibrate the device again."
+                f"format {version!r} belongs to another version (expected {FORMAT}). Calibrate the device again."
             )
         names = [each.name for each in fields(Conditions)]
         expected = ("format", *names, OTHER_FAMILIES[version], "family")
@@ -394,7 +394,7 @@ class _Reader:
             raise self._error(f"{place}{unknown('kind', kind, KINDS)}")
         rows = [self._numbers(row, place) for row in self._list(table, "points", place)]
         if not rows or any(each > MOST_COORDINATE for row in rows for each in row[3:]):
-            raise self._error(f"{place}{name!r} needs points, whose coordinates are at most {MOST_COORDINATE}")
+            raise self._error(f"{place}{name!r} needs points with coordinates of at most {MOST_COORDINATE}")
         if kind != "free" and not all(row[1] or row[2] for row in rows):
             raise self._error(f"{place}all points of {name!r} need FLOPs or bytes")
         if len({len(row) for row in rows}) > 1:

@@ -25,7 +25,7 @@ from costcore.trace.call import Call
 #
 # Calls of one family run the same kind of kernel, so the efficiency of one predicts the efficiency of another with a
 # similar shape. Coordinates are base-2 logarithms of sizes: a distance of 1 is a factor of 2. :func:`signature_of`
-# returns both. For products on a GPU, the waves of tiles are taken into account, too.
+# returns both. For products on a GPU, the waves of tiles count, too.
 
 KINDS = ("product", "special", "arithmetic", "move", "free", "opaque")
 """Kinds of families. A family without points gets the efficiency of its kind. The error of another ``opaque`` family is
@@ -279,8 +279,7 @@ _PLACES: Mapping[str, tuple[Callable[[Layer, float, float], Place], tuple[str, .
     "multi_head_attention": (_multi_head_attention, ("q",)),
     **dict.fromkeys(_REDUCTIONS, (_rows, ("x",))),
 }
-"""Operators whose time depends on their shapes, not only on operations and bytes: the function that returns their
-place, and the operands that it needs."""
+"""The place functions of operators whose time also depends on shapes, each with the operands that it needs."""
 
 
 # Waves: tiles of a product on the multiprocessors (units) of a GPU.
@@ -353,7 +352,7 @@ class Error(NamedTuple):
 
 
 Growth = tuple[tuple[float, Error], ...]
-"""Pairs of a distance and the error of estimates whose nearest point is at least that far; errors never decrease."""
+"""Pairs of a distance and the error of estimates without a point nearer than this distance; errors never decrease."""
 
 
 class Errors(NamedTuple):

@@ -49,7 +49,7 @@ LEAST_OPERATIONS = 0.01
 it."""
 
 SMALLEST, LARGEST = 3.0, 14.0
-"""The radius in pixels of a dot with no share of the time, and of a dot with all of it."""
+"""The radius in pixels of a dot with no share of the time, and with all of the time."""
 
 STEPS = 40
 """Grid cells per decade; dots in one cell are drawn as one."""
@@ -70,7 +70,7 @@ ALONG = (0.15, 0.25, 0.35, 0.5, 0.65, 0.8)
 """Candidate positions of the name of a memory along its line; the farthest from all flat roofs is used."""
 
 WIDE = 35.0
-"""The x position, in percent, right of which the name of a memory fits on the left side of its line."""
+"""The minimum x position, in percent, at which the name of a memory fits left of its line."""
 
 BOTTOM = 92.0
 """The height of the plot in percent of the picture; axis labels use the rest."""
@@ -782,7 +782,7 @@ def timed_group(group: GroupTime, measured: float) -> TimedGroup:
 
 
 def sum_of(name: str, groups: Iterable[TimedGroup]) -> TimedGroup:
-    """Return the sum of groups under a name; it has no prediction if any group has none."""
+    """Return the sum of groups under a name; its prediction is None if any group has no prediction."""
     groups = list(groups)
     predicted = [group.predicted for group in groups if group.predicted is not None]
     bounds = [group.bound for group in groups if group.bound is not None]

@@ -55,7 +55,7 @@ class TimeReport(Result, Times):
     long: see the documentation page "How long will it take". Groups run one after the other.
 
     Attributes:
-        make_report: returns the report of a trace, whose page :meth:`to_html` writes.
+        make_report: returns the report of a trace; :meth:`to_html` writes the page of that report.
     """
 
     make_report: Callable[[Trace], Any]

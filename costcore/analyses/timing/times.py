@@ -122,7 +122,7 @@ class Times:
     def whole_run(self) -> Bound:
         """The bound from reading weights and inputs from memory once.
 
-        The weights of a single group may be in a cache, but not those of all groups.
+        A cache may hold the weights of a single group, but not the weights of all groups.
         """
         return bound_of(Work(), bytes_from_outside(self._values), 0, self.device)
 
@@ -418,7 +418,7 @@ def calibration_of(traces: Sequence[Trace], names: Sequence[str], device: Device
     Args:
         traces: the runs, with times measured by the profiler on the device.
         names: the names of the runs, for the conditions.
-        device: the device, whose bounds are checked.
+        device: the device; calls below its bounds are rejected.
 
     Raises:
         CostError: if a run has no device times, or if there are too few points.
