@@ -60,21 +60,21 @@ def fused_attention(trace: Trace, modules: ModuleIndex, only_frozen: bool = Fals
             calls.setdefault(call.module, []).append(call)
         elif call.layer.op in ("relu", "gelu"):  # as a function, or as a submodule nn.ReLU
             activated |= {call.module, call.module.rpartition(".")[0]}
-    needing: frozenset[str] = frozenset()
+    needs_gradient: frozenset[str] = frozenset()
     training: frozenset[str] = frozenset()
     if only_frozen and calls:
-        needing = _with_ancestors(modules, compress(trace.calls, learned_inputs(trace)))
+        needs_gradient = _with_ancestors(modules, compress(trace.calls, learned_inputs(trace)))
         training = _with_ancestors(modules, (call for call in trace.calls if call.layer.attrs.get("training")))
     fused: set[str] = set()
     for path, own in calls.items():
         if (scores := _self_attention_scores(own)) is None:
             continue
-        around = path.rpartition(".")[0]
-        is_layer = path and around in activated and modules.types(around)[:1] == ("nn.TransformerEncoderLayer",)
-        if path in needing or path in training or (path and around in training):
+        parent = path.rpartition(".")[0]
+        is_layer = path and parent in activated and modules.types(parent)[:1] == ("nn.TransformerEncoderLayer",)
+        if path in needs_gradient or path in training or (path and parent in training):
             continue
-        if is_layer and around not in needing:
-            fused |= {path, around}
+        if is_layer and parent not in needs_gradient:
+            fused |= {path, parent}
         elif _has_no_float_mask(own, scores):
             fused.add(path)
     return frozenset(fused)

@@ -133,7 +133,7 @@ _GRADIENT_PHASES = ("backward", "recompute")
 
 
 def pointwise(trace: Trace, graph: Graph) -> Partition:
-    """Return the groups of loops: element-wise calls, with the reductions and copies that run over as many elements."""
+    """Group element-wise calls with the reductions and copies that run over the same number of elements."""
     partition = Partition()
     for position, (record, node) in enumerate(zip(trace, graph.nodes, strict=True)):
         work = node.work
@@ -479,8 +479,8 @@ def _is_free_to_move(graph: Graph, position: int, keys: Sequence[object], may_sk
 
 
 def _split_interpolations(graph: Graph, position: int, readers: Sequence[Node]) -> None:
-    # Readers of another size compute the last blend of an interpolation themselves: they read its operands, and the
-    # two values per element that it then writes. TorchInductor does this if the operand is itself computed.
+    # The interpolation writes two values per element, from before its last blend. Readers of another size read both
+    # values and the operands, and compute the last blend. TorchInductor does this if the operand is itself computed.
     node = graph.nodes[position]
     if all(map(partial(_fits, node), readers)) or not all(
         each.work.pattern in INLINING_READERS - {"window"} for each in readers

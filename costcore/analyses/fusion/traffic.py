@@ -103,8 +103,9 @@ class _GroupReads:
         return sum_of([node.work.more_read, node.unnamed, *new, *again]), sum_of(again)
 
     def _bytes_of_first_kernels(self, node: Node) -> list[Dim]:
-        # A norm of long rows takes several kernels: the first reduce parts of the rows, the last reads the rows again.
-        # If a loop makes the rows and the parts are equal, this loop reduces them, and the first kernels read nothing.
+        # A norm of long rows takes several kernels: the first reduce parts of the rows, the last one reads the rows
+        # again. If a loop makes the rows and the parts are equal, that loop also reduces them, and the first kernels
+        # read nothing.
         work = node.work
         if not work.reads_twice:
             return []
@@ -460,7 +461,7 @@ def _read_beside_operands(trace: Trace) -> tuple[list[int], dict[int, Sequence[i
 
 
 LOOPS: frozenset[Pattern] = frozenset(("map", "reduce", "window", "move", "make"))
-"""Patterns of calls whose kernels a compiler writes, so that it can place their results."""
+"""Patterns of calls for which a compiler generates kernels, so that it can place their results."""
 
 
 class Work(NamedTuple):
@@ -478,7 +479,7 @@ class Work(NamedTuple):
         more_read: bytes read beside the inputs.
         more_written: bytes written beside the outputs, as a mask for the backward pass.
         has_bias: whether it is a product to which a bias is added.
-        blends: whether it is an interpolation, which blends along one axis, and then these results along the next.
+        blends: whether it is a linear interpolation, which blends along one axis after the other.
     """
 
     pattern: Pattern
@@ -688,7 +689,7 @@ def order_of_view(layer: Layer, order: Order | None) -> Order | None:
 
     Args:
         layer: the view.
-        order: the order of the axes of its source, with the same meaning.
+        order: the memory order of the axes of its base; None if it is the logical order, or unknown.
     """
     before, after = next(iter(layer.inputs.values())).shape, layer.outputs[0].shape
     axes, axis = layer.attrs.get("axes"), layer.attrs.get("axis")
@@ -735,7 +736,7 @@ def _reshaped_order(before: Sequence[Dim], after: Sequence[Dim], order: Order) -
 
 
 class Overwrites:
-    """The memory that calls have overwritten so far, by storage id: its last writer, and the value with the result.
+    """The memory that calls have overwritten so far, by storage id: its last writer, and the value that was written.
 
     After ``x.add_(1)``, later calls read the output of that call. After ``x[0].add_(1)``, they read ``x``, which is not
     an output of that call: its new content needs an id of its own.

@@ -1,6 +1,6 @@
 """Join a profile with a run: match measured calls and kernels to the calls of the report.
 
-Calls of PyTorch match in order, by a longest common subsequence; kernels of graphs by names of nodes, as regions.
+PyTorch calls match in order, by a longest common subsequence. Kernels of a graph runtime match by names of nodes.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def with_times(trace: Trace, profile: Profile) -> Trace:
 def pairs_of(trace: Trace, other: Trace) -> dict[int, int]:
     """Return the position of the same call of another run, by the position of the call.
 
-    Three ways to compare modules are tried, and the one with the most pairs wins: by the names in the profile, by new
-    numbers, and not at all. The first is best if events are missing, the second if the profile also numbered modules
-    that ran before.
+    Three ways to compare modules are tried, and the one with the most pairs wins: by the names in the profile, by names
+    with new numbers, and not at all. The first is best if events are missing, the second if the profile also numbered
+    modules that ran before the run.
     """
     names = module_names(trace)
     attempts: tuple[tuple[Mapping[str, str], Mapping[str, str]], ...]
@@ -240,19 +240,19 @@ def family_of(kernel: str) -> str:
 
 
 def _with_kernels(
-    trace: Trace, profile: Profile, own: set[int], there: set[int]
+    trace: Trace, profile: Profile, paired: set[int], paired_there: set[int]
 ) -> tuple[Profile, dict[int, CallTime], dict[int, int]]:
     """Return the profile with unjoined kernels as other work, the times of joined calls, and fused calls.
 
     Fused calls have no kernel of their own; they map to the call whose kernel computes them.
     """
-    kernels = [each for position, some in profile.kernels.items() if position not in there for each in some]
+    kernels = [each for position, some in profile.kernels.items() if position not in paired_there for each in some]
     if not kernels:
         return profile, {}, {}
     kernels.sort(key=lambda each: each[1].start)
     names = [family_of(name) for name, _ in kernels]
     anchors = [k for k, name in enumerate(names) if name in ANCHORS]
-    runs = [i for i, record in enumerate(trace) if i not in own and _moves_bytes(record.cost)]
+    runs = [i for i, record in enumerate(trace) if i not in paired and _moves_bytes(record.cost)]
     families = {i: _FAMILY_OF_OP.get(op := trace.records[i].call.layer.op, op) for i in runs}
     products = [i for i in runs if families[i] in ANCHORS]
     groups = _groups_of(trace, products, families)
@@ -373,7 +373,7 @@ LONGEST_NAME = 100
 
 
 MOST_DIFFERENCES = 3000
-"""The maximum number of items in only one of the sequences; beyond, equal items are paired in order."""
+"""The maximum number of differences between two sequences; beyond, only their common start and end are paired."""
 
 
 def aligned(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:
@@ -745,7 +745,7 @@ def read_runtime_profile(path: str | PathLike[str]) -> RuntimeProfile:
     The first of several runs is skipped, because it warms up.
 
     Raises:
-        CostError: if the file cannot be read, or is of none of these formats.
+        CostError: if the file cannot be read, or has no known format.
     """
     name = fsdecode(path)
     text = _text(name)
@@ -874,7 +874,7 @@ def run_with(trace: Trace, profile: Any) -> Trace:
     """Return a run with the times of another report, or of the profile file of a runtime.
 
     Raises:
-        TypeError: if ``profile`` is neither.
+        TypeError: if ``profile`` is neither a report nor a path.
         CostError: if it cannot be read, or no call matches.
     """
     if isinstance(profile, (str, PathLike)):

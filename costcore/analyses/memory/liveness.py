@@ -54,7 +54,7 @@ class _OrderedStep(NamedTuple):
     call: Call | None
     steps: Sequence[Step]
     writes: bool = False
-    """Whether the call writes elements, as views do not."""
+    """Whether the call writes elements; views do not."""
 
 
 def _ordered_steps(trace: Trace) -> Iterator[_OrderedStep]:

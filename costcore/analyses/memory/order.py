@@ -430,7 +430,7 @@ def _saved(node: _Node, is_last_reader: Callable[[int], bool]) -> int:
 
 
 SAMPLES = (1, 2, 64, 4096)
-"""Values of all symbols to compare two sums at before a proof is tried."""
+"""Values of all symbols, at which two sums are compared before a proof is tried."""
 
 
 def live_bytes(blocks: Sequence[Block], n_steps: int) -> list[Dim]:
@@ -465,7 +465,7 @@ def _expression(terms: frozenset[tuple[Any, Any]]) -> Dim:
 
 
 def highest(amounts: Iterable[Dim]) -> Dim:
-    """Return the largest amount; ``Max(…)`` of those expressions that can be the largest for some sizes."""
+    """Return the largest amount; ``Max(…)`` of the expressions that can be the largest for some sizes."""
     distinct = list(dict.fromkeys(amounts))
     if not any(map(is_symbolic, distinct)):
         return max(distinct, default=0)

@@ -69,7 +69,8 @@ class _OnDevice:
 
     def binds(self, ledger: Ledger, calls: Sequence[Call]) -> str:
         """Return the bottlenecks of calls, with the share of each in their time."""
-        from costcore.analyses.timing.time_report import UNKNOWN, seconds_by, shares_of
+        from costcore.analyses.timing.roofline import seconds_by
+        from costcore.analyses.timing.time_report import UNKNOWN, shares_of
 
         groups = self.groups_of(ledger, calls)
         is_unknown = groups and not any(group.is_bounded for group in groups)

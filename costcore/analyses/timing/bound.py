@@ -58,10 +58,10 @@ BOUNDS = (LEAST, OBSERVED)
 """The kinds of bounds: by the limits of the device, or also by the shortest kernel seen on it."""
 
 KERNEL = "kernel"
-"""The source of a bound given by the shortest kernel."""
+"""The binding resource if the shortest kernel gives the bound."""
 
 MARGIN = 0.9
-"""The minimum time of a kernel, as part of the shortest one seen: clocks differ."""
+"""The minimum time of a kernel, as a share of the shortest kernel seen: clocks differ."""
 
 
 def bound_of(work: Work, read: float, written: float, device: Device, is_observed: bool = False) -> Bound:
@@ -663,8 +663,8 @@ def least_seconds(trace: Trace, values: Values, groups: Sequence[GroupTime], fus
         trace: the run.
         values: its values, as :func:`values_of` returns them.
         groups: its groups, in order of execution.
-        fusion: the level of fusion. Fused calls may recompute a value instead of reading it, so only values that the
-            run does not produce count.
+        fusion: the level of fusion. With fusion, only values that the run does not produce count, because fused calls
+            may recompute a value instead of reading it.
         device: the device.
     """
     found = [(nearer, rate) for name, nearer, rate in device.levels() if name == "dram"]

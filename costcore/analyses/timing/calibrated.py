@@ -132,9 +132,9 @@ def plus_minus(error: float | None) -> str:
 def error_of_sum(estimates: Iterable[Estimated], noise: float) -> float | None:
     """Return the relative error of a sum of estimates; None if an error is unknown, or if the result exceeds 100 %.
 
-    The mean error of a family is systematic: all its calls may have it with the same sign. The rest of the 90th
-    percentile is equal for equal calls, and independent between calls of different sizes. Errors of families are
-    independent. The result is at least the noise of the sweep.
+    The mean error of a family is systematic: it may have the same sign in all calls of the family, so it adds up. The
+    rest of the 90th percentile adds up over equal calls, and is independent between calls of different sizes. Errors of
+    families are independent. The result is at least the noise of the sweep.
     """
     total = 0.0
     misses: dict[object, float] = {}

@@ -28,8 +28,8 @@ from costcore.trace.call import Call
 # returns both. For products on a GPU, the waves of tiles count, too.
 
 KINDS = ("product", "special", "arithmetic", "move", "free", "opaque")
-"""Kinds of families. A family without points gets the efficiency of its kind. The error of another ``opaque`` family is
-unknown: ``sort`` says nothing about other operators."""
+"""Kinds of families. A family without points gets the efficiency of its kind. If that kind is ``opaque``, the error is
+unknown: the time of ``sort`` says nothing about other operators."""
 
 
 APART = 2.0
@@ -45,13 +45,13 @@ FEW = 20480
 """The maximum elements of a single sample for which PyTorch uses its own convolution kernel on a CPU."""
 
 SMALL_KERNEL = 3
-"""The maximum size of the convolution kernel for which it does so."""
+"""The maximum kernel size of such a convolution."""
 
 RECURRENT = ("lstm", "gru", "rnn")
 """Families of recurrent layers and cells."""
 
 N_RECURRENT = 6
-"""The number of their coordinates; files of format 1 have fewer."""
+"""The number of coordinates of recurrent families; files of format 1 have fewer."""
 
 Axes = tuple[float, ...]
 
@@ -329,10 +329,10 @@ FAR = 4.0
 """The distance to the nearest point above which a call is far from the sweep: a factor of 16 in one size."""
 
 SOFTENING = 0.05
-"""The constant added to squared distances, so that a point at distance 0 is not the only one that counts."""
+"""The constant added to squared distances, so that a point at distance 0 does not outweigh all other points."""
 
 PULL = 0.25
-"""The weight of the curve of a family in the interpolation, as of a point at distance 2."""
+"""The weight of the curve of a family in the interpolation, equal to that of a point at distance 2."""
 
 
 class Error(NamedTuple):

@@ -395,7 +395,7 @@ def _circle(spot: Spot, frame: Frame, largest: float, is_counted: bool) -> str:
 
 def legend(times: Times, roofs: Sequence[Roof]) -> list[tuple[str, str]]:
     """Return pairs of color and meaning: the bottleneck with its share of the time."""
-    seconds, drawn = seconds_by(times), {roof.binds for roof in roofs}
+    seconds, drawn = seconds_of_run(times), {roof.binds for roof in roofs}
     shares = {name: took / times.least_seconds if took else 0.0 for name, took in seconds.items()}
     names = dict.fromkeys([*(roof.binds for roof in roofs), *seconds])
     return [
@@ -405,12 +405,17 @@ def legend(times: Times, roofs: Sequence[Roof]) -> list[tuple[str, str]]:
     ]
 
 
-def seconds_by(times: Times) -> dict[str, float]:
-    """Return the seconds of the bound by bottleneck, including the excess of the whole run."""
+def seconds_by(groups: Iterable[GroupTime]) -> dict[str, float]:
+    """Return the seconds of the bounds of groups by bottleneck."""
     seconds: dict[str, float] = {}
-    for group in times.groups:
+    for group in groups:
         seconds[group.binds] = seconds.get(group.binds, 0.0) + group.bound_seconds
-    memory = times.beyond_binds
+    return seconds
+
+
+def seconds_of_run(times: Times) -> dict[str, float]:
+    """Return the seconds of the bound by bottleneck, including the excess of the whole run."""
+    seconds, memory = seconds_by(times.groups), times.beyond_binds
     seconds[memory] = seconds.get(memory, 0.0) + times.beyond_groups
     return {name: amount for name, amount in seconds.items() if amount > 0}
 

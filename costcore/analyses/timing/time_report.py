@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
 from os import PathLike
@@ -28,6 +28,8 @@ from costcore.analyses.timing.roofline import (
     roofline,
     roofline_axes,
     roofs_of,
+    seconds_by,
+    seconds_of_run,
     shapes,
     spots_of,
 )
@@ -299,15 +301,13 @@ def summary(report: Times) -> list[dict[str, Any]]:
 def total_of(report: Times) -> dict[str, Any]:
     """Return the entry of the total."""
     sums = _sums(report.groups, report.trace.run.fma_1flop)
-    by, memory = seconds_by(report.groups), report.beyond_binds
-    by[memory] = by.get(memory, 0.0) + report.beyond_groups
     total = {
         "name": "total",
         "names": "total",
         "type": "total",
         **sums,
         "bound_seconds": report.bound_seconds,
-        "binds": shares_of(by) or (UNKNOWN if report.bound_seconds is None else ""),
+        "binds": shares_of(seconds_of_run(report)) or (UNKNOWN if report.bound_seconds is None else ""),
     }
     return _with_shares([total], report)[0]
 
@@ -374,14 +374,6 @@ def _sums(groups: Sequence[GroupTime], fma_1flop: bool) -> dict[str, Any]:
     }
     seconds = [group.seconds for group in groups if group.seconds is not None]
     return {**sums, "seconds": fsum(seconds)} if seconds and len(seconds) == len(groups) else sums
-
-
-def seconds_by(groups: Iterable[GroupTime]) -> dict[str, float]:
-    """Return the seconds of the bounds by bottleneck."""
-    by: dict[str, float] = {}
-    for group in groups:
-        by[group.binds] = by.get(group.binds, 0.0) + group.bound_seconds
-    return by
 
 
 def shares_of(seconds: Mapping[str, float]) -> str:
