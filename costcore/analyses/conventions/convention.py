@@ -60,8 +60,8 @@ class Pass:
         closed: do not count calls inside the children of a module that has a rule.
         listed: further types whose children are not counted if ``closed``.
         last_call: count only the last call of each module, because the tool overwrites the amounts of earlier calls.
-        alias: how often a module with several parents counts: 0 once, 1 once per parent, 2 the square of that number.
-        per_item: divide amounts by the first dimension of the model's first input.
+        alias: how often a module with ``n`` chains of parents counts: ``n ** alias`` times; ``alias`` is 0, 1 or 2.
+        per_item: divide amounts by the first dimension of the model's input, if the model has only one input.
         outside: types (and their subclasses) in which, at any depth, calls are not counted.
         bound: functions by type of module. These modules keep a reference to the original function, which the tool has
             patched, so their calls are not counted.
@@ -132,7 +132,7 @@ class Convention:
         return f"<Convention {self.name}: {self.unit}, {self.n_rules} rule{'s' * (self.n_rules != 1)}>"
 
     def of_release(self, version: str) -> Convention:
-        """Return this convention with the rules of a release of its tool, ``2.15.1``; if it is empty, the oldest."""
+        """Return this convention with the rules of a release of its tool, ``2.15.1``; empty: the oldest release."""
         later = [each for each in self.releases if _version_numbers(each.since) <= _version_numbers(version)]
         return later[-1] if later else self
 

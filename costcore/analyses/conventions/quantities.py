@@ -554,7 +554,7 @@ def quotient_in_floats(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> Any:
 
 
 def positions_of_convolution(layer: Layer) -> Dim:
-    """Return the output positions that the layer has if its settings are those of a forward convolution."""
+    """Return the output positions of a forward convolution with the input and the settings of this layer."""
     settings = (layer.attrs[name] for name in ("kernel", "stride", "padding", "dilation"))
     axes = zip(layer["x"].shape[2:], *settings, strict=False)
     return prod(

@@ -85,7 +85,7 @@ class Source(NamedTuple):
 
     Attributes:
         title: the document.
-        states: which figures it states.
+        states: the figures that it states.
         checked: ``read`` (the document itself was read for this file), ``second source`` (the figures were read
             elsewhere), ``derived`` (computed from what the document states) or ``not read``.
         url: its address; empty if it has none.

@@ -223,7 +223,7 @@ class _SingleNode:
         self.alive_after = alive
         for block in freed:
             self.alive_after -= sizes[block]
-        for block in node.makes:  # which others read later, or the caller
+        for block in node.makes:  # later nodes or the caller read these
             self.alive_after += sizes[block]
 
 
@@ -313,8 +313,8 @@ class _Part:
     def _search(self, most_states: int) -> tuple[tuple[int, list[int]] | None, int]:
         """Return the minimum bytes with an order that reaches them, and the number of sets of nodes that were visited.
 
-        Live bytes depend only on the set of finished nodes: dynamic programming over these sets, by size. With too many
-        sets, the first result is None.
+        Live bytes depend only on the set of finished nodes, so this is a dynamic program over these sets, by size. The
+        first result is None if there are too many sets.
         """
         n, visited = len(self._nodes), 0
         if n > most_states:
@@ -396,7 +396,7 @@ class _Part:
         while queue:
             key, i = heappop(queue)
             if done[i] or key != growth(i):
-                continue  # a newer entry of this node follows, or has been taken
+                continue  # outdated: the queue has or had a newer entry of this node
             done[i] = True
             order.append(i)
             for block in self._nodes[i].reads:

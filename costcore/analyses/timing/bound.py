@@ -620,15 +620,14 @@ def _distinct(operands: Iterable[tuple[int, int]], source: Mapping[int, int], si
 # Bytes of a whole run that no cache can hold.
 #
 # A single call may find all that it reads in a cache of ``C`` bytes, but not every call of a run can: when a stretch of
-# calls begins, the cache holds at most ``C`` bytes, whatever it keeps and whatever its policy. The distinct bytes
-# that the stretch reads, except bytes that it wrote before, come from memory, all but ``C``::
+# calls begins, the cache holds at most ``C`` bytes, whatever its policy. Of the distinct bytes
+# that the stretch reads and did not write before, all but ``C`` come from memory::
 #
 #     stretch >= max(sum of the bounds of its calls, (distinct bytes - C) / bandwidth)
 #
-# Stretches do not overlap, so their times add up, and every division of the run is a lower bound. Halves of halves are
-# tried, by the bytes read, down to stretches that fit the cache: so bytes that are read for the first time count, and
-# bytes that are read again after more than a cache of others. Bytes written do not, as they may be dead before they
-# leave the cache.
+# Stretches do not overlap, so their times add up, and every division of the run is a lower bound. The run is halved by
+# the bytes read, again and again, down to stretches that fit the cache. So first reads count, and so do repeated reads
+# with more than ``C`` other bytes between them. Bytes written do not: they may be dead before they leave the cache.
 
 
 MOST_HALVINGS = 8
