@@ -1,5 +1,6 @@
 """Calibrations: measured points of a device, and the interpolated time of other calls.
 
+Points come from a sweep, which times chains of operators of many sizes on the device, or from profiler traces.
 The time is ``t = (t0 + t_sol) / e``. ``t0`` is the minimum time of a call; ``t_sol = max(flops / peak, bytes /
 bandwidth)`` uses the best rates of the sweep; ``e`` is the efficiency, interpolated from the nearest points of the same
 family. The error of an estimate comes from cross-validation and grows with the distance to the nearest point.
@@ -514,7 +515,7 @@ def _pool_of(signature: OpSignature) -> str:
 
 
 def nearest_of(points: Sequence[tuple[Axes, float]], axes: Axes) -> Neighbors:
-    """Return the nearest points to coordinates; points are coordinates with a log efficiency."""
+    """Return the points nearest to ``axes``; a point is a pair of coordinates and log efficiency."""
     return nsmallest(NEIGHBORS, ((dist(each, axes), log_efficiency) for each, log_efficiency in points))
 
 
@@ -679,7 +680,7 @@ def _larger(a: Error, b: Error) -> Error:
 
 
 def _left_out_errors_of_kinds(families: Mapping[str, Sequence[Point]], rates: Rates) -> dict[str, float]:
-    # Opaque families, such as sorting, have nothing in common: the error of a family without points is unknown.
+    # Opaque families have nothing in common; see :data:`KINDS`.
     errors: dict[str, list[float]] = {kind: [] for kind in KINDS if kind != "opaque"}
     efficiencies = {
         family: [(point.signature.size, log(rates.ideal(point.signature) / point.seconds)) for point in members]

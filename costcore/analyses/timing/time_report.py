@@ -408,7 +408,7 @@ BINDS = Column("binds", "Bound by")
 CHECKED = Column("checked", "Sources")
 
 MOST_RATIO = 1000
-"""The maximum ratio of times that are shown in one unit."""
+"""The maximum ratio between times in one unit."""
 
 
 def device_rows(times: Sequence[TimeReport]) -> list[dict[str, Any]]:

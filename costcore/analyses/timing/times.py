@@ -198,7 +198,7 @@ class Times:
 
     @property
     def status(self) -> str:
-        """``complete``, ``assumed`` or ``partial``, like the report, because calls without a cost have no time.
+        """The status of the report, ``complete``, ``assumed`` or ``partial``: calls without a cost have no time.
 
         It is also ``partial`` if the device file lacks rates that the run needs, unless it is calibrated.
         """
