@@ -102,7 +102,7 @@ class _BlockReader:
     def __init__(self, trace: Trace, returns_copies: bool) -> None:
         self._trace = trace
         self._flow = trace.run.dataflow
-        self._copied_outputs = frozenset(trace.run.returned if returns_copies else ())
+        self._copied = frozenset(trace.run.returned if returns_copies else ())
         self._parents: dict[int, int] = {}
         self._blocks: dict[int, int] = {}
         self._found: list[Block] = []
@@ -158,12 +158,7 @@ class _BlockReader:
                     for identity, storage in zip((*call.inputs, *call.outputs), call.storages, strict=True):
                         if identity and storage:
                             self._join(identity, -storage)
-                elif (
-                    call.layer.op in VIEWS
-                    and call.inputs
-                    and call.outputs
-                    and call.outputs[0] not in self._copied_outputs
-                ):
+                elif call.layer.op in VIEWS and call.inputs and call.outputs and call.outputs[0] not in self._copied:
                     self._join(call.outputs[0], call.inputs[0])
             for step in steps:
                 for view, of in step.views:
@@ -429,7 +424,7 @@ def steps_in_order(lifetimes: Lifetimes, order: Sequence[int]) -> Lifetimes:
 
     Args:
         lifetimes: the values of the run.
-        order: the indices of all steps; each comes after the steps that make its blocks, and loops stay together.
+        order: the indices of all steps; each follows the steps that make the blocks it reads; loops stay together.
     """
     now = {index: position for position, index in enumerate(order)}
     ordered = [lifetimes.steps[each] for each in order]
