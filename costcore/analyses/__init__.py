@@ -1,4 +1,4 @@
-"""Analyses of one trace. Each folder lists its own in ``ANALYSES``."""
+"""The built-in analyses of a trace. Each folder lists its analyses in ``ANALYSES``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def costcore_analyses() -> Iterable[Analysis]:
 
 @hookimpl
 def costcore_quantities() -> Iterable[Any]:
-    """Return the quantities of all analyses, including plug-ins."""
+    """Return the quantities of all analyses, including those of plug-ins."""
     from costcore.analyses.analysis import quantities
 
     return quantities()

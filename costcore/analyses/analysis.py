@@ -1,4 +1,7 @@
-"""Declaration of an analysis, and the registry of all. Code is named by import path and loaded on first use."""
+"""The declaration of an analysis, and the registry of all analyses.
+
+A declaration names functions by import path, so that their modules are imported on first use.
+"""
 
 from __future__ import annotations
 
@@ -29,25 +32,25 @@ class ReportLike(Protocol):
 
     @property
     def ledger(self) -> Ledger:
-        """The entries of its calls, and sums of any of them."""
+        """The costs of its calls, and sums over groups of calls."""
 
 
 class View(NamedTuple):
     """A table of ``costcore MODEL``, shown by the flag ``--NAME`` of its analysis.
 
     Attributes:
-        help: what its rows are.
+        help: the text of its flag in ``--help``.
         table: import path of the function that returns it, ``table(report, columns=…, sort=…, top=…)`` with the options
-            of :attr:`arguments`. Default: what ``print`` shows of the result, its tables with these columns and rows.
-        columns: import path of its columns by name.
+            of :attr:`arguments`. Default: the output of ``print`` for the result, with these columns and rows.
+        columns: import path of the mapping from names to its columns.
         column_sets: import path of the class with its sets of columns, ``DEFAULT`` and ``ALL``.
-        beside: the columns that it chooses beside ``--by``.
+        beside: the default columns if its flag is combined with ``--by``.
         rows: why ``--by`` cannot choose its rows; empty if it can.
         order: why ``--sort`` cannot change the order of its rows; empty if it can.
         top: the number of rows that it shows by default; None for all.
         arguments: arguments of ``ArgumentParser.add_argument`` by flag, for options of this view only.
-        without_flops: whether no column has FLOPs, so that a convention does not change it.
-        is_of_original: whether fusion does not change it, so that ``--fusion`` is refused.
+        without_flops: whether its columns have no FLOPs, so that conventions have no effect.
+        is_of_original: whether fusion has no effect, so that ``--fusion`` is refused.
     """
 
     help: str
@@ -64,10 +67,10 @@ class View(NamedTuple):
 
 
 class Analysis(NamedTuple):
-    """A question about one run, ``report.analysis(NAME)``, with all that tables, pages and commands need of it.
+    """A question about one run, ``report.analysis(NAME)``, and its parts of tables, pages and commands.
 
     Functions are named by import paths, ``package.module:name``, and imported when they are used. Each gets the
-    report, an :class:`ReportLike`. A path names what is in the folder of the analysis, or below it.
+    report, a :class:`ReportLike`. The functions are in the folder of the analysis, or below it.
 
     ::
 
@@ -78,12 +81,12 @@ class Analysis(NamedTuple):
         doc: the question it answers, in one phrase.
         compute: the function that answers, ``compute(report, **options)``; a :class:`costcore.tables.result.Result`
             prints and has every format.
-        needs: options of :func:`costcore.estimate` without which a run does not have it.
-        quantities: its quantities, a sequence of ``Quantity``: columns, figures of budgets, comparisons and pictures.
-        section: its section of the HTML page, a function ``section(report)`` that returns HTML; empty for none. Names
-            that models choose are not trusted: ``costcore.tables.html.text`` escapes them.
+        needs: options of :func:`costcore.estimate` that must be set in the run.
+        quantities: import path of its sequence of ``Quantity``, used in columns, budgets, comparisons and pictures.
+        section: its section of the HTML page, a function ``section(report)`` that returns HTML; empty for none. Pass
+            names of modules and calls through ``costcore.tables.html.text``, which escapes them.
         style: import path of the text of its style sheet on the page.
-        script: import path of the text of its script on the page, which runs after that of the page.
+        script: import path of the text of its script, which runs after the script of the page.
         pictures: kinds of ``report.plot``, by name: functions ``draw(report, theme, **options)`` that return a
             ``Picture``.
         view: its table of ``costcore MODEL --NAME``.
@@ -119,7 +122,7 @@ def analyses() -> Mapping[str, Analysis]:
     for of_plugin in objects_from_plugins("costcore_analyses", Analysis):
         for analysis in of_plugin:
             if analysis.name in found:
-                raise CostError(f"there are two analyses {analysis.name!r}. Rename that of the plug-in.")
+                raise CostError(f"there are two analyses {analysis.name!r}. Rename the one of the plug-in.")
             found[analysis.name] = analysis
     return found
 
@@ -158,13 +161,13 @@ def _analysis(name: str) -> Analysis:
     for each in known.values():
         by_package.setdefault(each.compute.partition(".")[0], []).append(each.name)
     expected = "; ".join(f"of {package}: {', '.join(names)}" for package, names in by_package.items())
-    stated = f"unknown analysis {name!r} ({expected}; others come with the package that brings them)"
+    stated = f"unknown analysis {name!r} ({expected}; plug-ins add others)"
     raise CostError(with_plugin_hint(f"{stated}{did_you_mean([name], known)}"))
 
 
 @cached
 def drawn_by() -> Mapping[str, Analysis]:
-    """Return the analysis that draws each kind of picture.
+    """Return the analyses that draw pictures, by kind of picture.
 
     Raises:
         CostError: if two analyses draw the same kind.
@@ -178,18 +181,21 @@ def drawn_by() -> Mapping[str, Analysis]:
 
 
 def sections(report: Any) -> list[str]:
-    """Return the section of every analysis on the page of a report; empty text where it has nothing to show."""
+    """Return the page section of every analysis; an empty text if it has nothing to show."""
     return [imported(each.section)(report) for each in analyses().values() if each.section]
 
 
-def page_texts(what: str) -> list[str]:
+def page_texts(field: str) -> list[str]:
     """Return the text of every analysis for the page: its ``style``, or its ``script``."""
-    paths = (getattr(each, what) for each in analyses().values())
+    paths = (getattr(each, field) for each in analyses().values())
     return [str(imported(path)) for path in paths if path]
 
 
 def data(report: Any) -> dict[str, Any]:
-    """Return the part of each analysis in the JSON of a report, by name; most have none, as files keep the run."""
+    """Return the part of each analysis in the JSON of a report, by name.
+
+    Most have none: the file keeps the run, and they compute their results from it.
+    """
     return {each.name: imported(each.data)(report) for each in analyses().values() if each.data}
 
 

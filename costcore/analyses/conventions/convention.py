@@ -38,7 +38,7 @@ BY = ("op", "module", "function", "module call", "whole")
 Other passes count each module call, or the whole network."""
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _version_numbers(version: str) -> tuple[int, ...]:
     # A suffix such as ``+cpu`` or ``rc1`` does not count: 2.15.0+cpu is (2, 15, 0).
     return tuple(map(int, re.findall(r"\d+", re.split(r"[^\d.]", version)[0])))
 
@@ -60,8 +60,8 @@ class Pass:
         closed: do not count calls inside the children of a module that has a rule.
         listed: further types whose children are not counted if ``closed``.
         last_call: count only the last call of each module, because the tool overwrites the amounts of earlier calls.
-        alias: how often a module with several parents counts: 0 once, 1 once per parent, 2 the square of that number.
-        per_item: divide amounts by the first dimension of the model's first input.
+        alias: how often a module with ``n`` chains of parents counts: ``n ** alias`` times; ``alias`` is 0, 1 or 2.
+        per_item: divide amounts by the first dimension of the model's input, if the model has only one input.
         outside: types (and their subclasses) in which, at any depth, calls are not counted.
         bound: functions by type of module. These modules keep a reference to the original function, which the tool has
             patched, so their calls are not counted.
@@ -132,8 +132,8 @@ class Convention:
         return f"<Convention {self.name}: {self.unit}, {self.n_rules} rule{'s' * (self.n_rules != 1)}>"
 
     def of_release(self, version: str) -> Convention:
-        """Return this convention with the rules of a release of its tool, ``2.15.1``; if it is empty, the oldest."""
-        later = [each for each in self.releases if _numbers(each.since) <= _numbers(version)]
+        """Return this convention with the rules of a release of its tool, ``2.15.1``; empty: the oldest release."""
+        later = [each for each in self.releases if _version_numbers(each.since) <= _version_numbers(version)]
         return later[-1] if later else self
 
     @property
@@ -174,7 +174,7 @@ MAX_LENGTH = 500
 MAX_NODES = 150
 """The maximum number of nodes of a syntax tree, which also limits the recursion depth."""
 
-MOST_BITS = 1 << 13
+MAX_BITS = 1 << 13
 """The maximum bits of a value; Python prints integers of up to 4,300 digits."""
 
 
@@ -251,14 +251,14 @@ class Expression:
         """
         try:
             value = self._evaluate(lookup)
-            if isinstance(value, _NO_NUMBERS):
+            if isinstance(value, _NOT_NUMBERS):
                 raise TypeError(f"it is {short_repr(value)}, not a number")
         except CostError:
             raise
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise self._error(f"cannot be computed: {error}") from error
-        if isinstance(value, int) and value.bit_length() > MOST_BITS:
-            raise self._error(f"cannot be computed: it has more than {MOST_BITS} bits")
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            raise self._error(f"cannot be computed: it has more than {MAX_BITS} bits")
         return value
 
     def __eq__(self, other: object) -> bool:
@@ -323,14 +323,14 @@ class Expression:
         return lambda lookup: lookup(function)(*[value(lookup) for value in values])
 
 
-_NO_NUMBERS = (str, bytes, tuple, list)
+_NOT_NUMBERS = (str, bytes, tuple, list)
 
 
 def _numeric(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     # Python also multiplies and adds strings and lists, with results of any size: reject these.
     def checked(left: Any, right: Any) -> Any:
         for value in (left, right):
-            if isinstance(value, _NO_NUMBERS):
+            if isinstance(value, _NOT_NUMBERS):
                 raise TypeError(f"{short_repr(value)} is not a number")
         return function(left, right)
 
@@ -461,7 +461,7 @@ def count_whole(trace: Trace, rules: Mapping[str, Expression]) -> Iterator[tuple
 
 
 class Transformer:
-    """The sizes of a transformer, read from its calls; :data:`NAMES` explains each.
+    """The sizes of a transformer, read from its calls; :data:`WHOLE_NAMES` explains each.
 
     Reading a size that the calls do not show raises a ``CostError``.
     """
@@ -518,12 +518,12 @@ class Transformer:
     @cached_property
     def heads(self) -> Dim:
         """Attention heads."""
-        return self._sizes[1]
+        return self._first_attention[1]
 
     @cached_property
     def head_dim(self) -> Dim:
         """Features of a head."""
-        return self._sizes[3]
+        return self._first_attention[3]
 
     @cached_property
     def hidden(self) -> Dim:
@@ -579,14 +579,15 @@ class Transformer:
         return expanded_sum(self._trace.run.parameters[parameter] for parameter in tables)
 
     @property
-    def _sizes(self) -> tuple[Dim, Dim, Dim, Dim]:
+    def _first_attention(self) -> tuple[Dim, Dim, Dim, Dim]:
         if not self._attention:
             raise CostError("closed forms of transformers need a model with attention")
         return self._attention[0]
 
 
 def _attention(trace: Trace) -> Iterator[tuple[Dim, Dim, Dim, Dim]]:
-    # Attention as two matrix products: the softmax reads the first, maybe through scaling, masks and views.
+    # Yield batch, heads, queries and features of a head. If attention is two matrix products, the softmax reads the
+    # first, maybe through scaling, masks and views.
     made: dict[int, Layer] = {}
     for call in trace.calls:
         if call.phase != "forward":
@@ -650,21 +651,16 @@ def _values(own: tuple[tuple[str, Dim], ...], shape: tuple[Dim, ...]) -> dict[st
 def _module_calls(trace: Trace, modules: ModuleIndex) -> Iterator[tuple[str, tuple[Dim, ...], int | None]]:
     if trace.run.module_calls:
         last = {record.call.module_call: position for position, record in enumerate(trace.records)}
-        for number, call in enumerate(trace.run.module_calls, 1):
-            if call.outputs:
-                yield call.module, call.outputs[0], last.get(number)
+        for number, module_call in enumerate(trace.run.module_calls, 1):
+            if module_call.outputs:
+                yield module_call.module, module_call.outputs[0], last.get(number)
         return
     # Without recorded module calls, consecutive operators of a module count as one call.
-    path = None
-    for position, record in enumerate(trace.records):
-        following = trace.records[position + 1].call if position + 1 < len(trace.records) else None
-        path = record.call.module
-        if (
-            record.call.phase == "forward"
-            and record.call.layer.outputs
-            and (following is None or following.module != path)
-        ):
-            yield path, record.call.layer.out.shape, position
+    for position, call in enumerate(trace.calls):
+        following = trace.calls[position + 1 : position + 2]
+        is_last = not following or following[0].module != call.module
+        if is_last and call.phase == "forward" and call.layer.outputs:
+            yield call.module, call.layer.out.shape, position
 
 
 # TOML reader.
@@ -729,8 +725,8 @@ class _Reader:
 
     def convention(self, content: Mapping[str, Any]) -> Convention:
         expected = (*TEXTS, *LISTS, "is_printed", "year", "count", "release")
-        if missing := [key for key in content if key not in expected]:
-            raise self._error(unknown("key", missing, expected))
+        if unexpected := [key for key in content if key not in expected]:
+            raise self._error(unknown("key", unexpected, expected))
         texts = {key: self._text(content, key) for key in TEXTS}
         lists = {key: self._texts(content.get(key, []), key) for key in LISTS}
         parent = texts.pop("extends")
@@ -758,8 +754,8 @@ class _Reader:
         inherited = {each.since: each for each in base.releases} if base else {}
         for since in sorted({**inherited, **own}, key=lambda version: [*map(int, version.split("."))]):
             table = own.get(since, {})
-            if missing := [key for key in table if key not in RELEASE_KEYS]:
-                raise self._error(f"release {since}: {unknown('key', missing, RELEASE_KEYS)}")
+            if unexpected := [key for key in table if key not in RELEASE_KEYS]:
+                raise self._error(f"release {since}: {unknown('key', unexpected, RELEASE_KEYS)}")
             counts = self._counts(content.get("count", []), base.of_release(since).counts if base else ())
             counts = self._counts(table.get("count", []), counts)
             version = self._text(table, "version") or inherited.get(since, first).version
@@ -778,8 +774,8 @@ class _Reader:
 
     def _pass(self, table: Mapping[str, Any], number: int, inherited: tuple[Pass, ...]) -> Pass:
         place = f"count {number + 1}"
-        if missing := [key for key in table if key not in PASS_KEYS]:
-            raise self._error(f"{place}: {unknown('key', missing, PASS_KEYS)}")
+        if unexpected := [key for key in table if key not in PASS_KEYS]:
+            raise self._error(f"{place}: {unknown('key', unexpected, PASS_KEYS)}")
         by = table.get("by", inherited[0].by if inherited else "op")
         if by not in BY:
             raise self._error(f"{place}: {unknown('value of by', by, BY)}")

@@ -60,21 +60,21 @@ def fused_attention(trace: Trace, modules: ModuleIndex, only_frozen: bool = Fals
             calls.setdefault(call.module, []).append(call)
         elif call.layer.op in ("relu", "gelu"):  # as a function, or as a submodule nn.ReLU
             activated |= {call.module, call.module.rpartition(".")[0]}
-    needing: frozenset[str] = frozenset()
+    needs_gradient: frozenset[str] = frozenset()
     training: frozenset[str] = frozenset()
     if only_frozen and calls:
-        needing = _with_ancestors(modules, compress(trace.calls, learned_inputs(trace)))
+        needs_gradient = _with_ancestors(modules, compress(trace.calls, learned_inputs(trace)))
         training = _with_ancestors(modules, (call for call in trace.calls if call.layer.attrs.get("training")))
     fused: set[str] = set()
     for path, own in calls.items():
         if (scores := _self_attention_scores(own)) is None:
             continue
-        around = path.rpartition(".")[0]
-        is_layer = path and around in activated and modules.types(around)[:1] == ("nn.TransformerEncoderLayer",)
-        if path in needing or path in training or (path and around in training):
+        parent = path.rpartition(".")[0]
+        is_layer = path and parent in activated and modules.types(parent)[:1] == ("nn.TransformerEncoderLayer",)
+        if path in needs_gradient or path in training or (path and parent in training):
             continue
-        if is_layer and around not in needing:
-            fused |= {path, around}
+        if is_layer and parent not in needs_gradient:
+            fused |= {path, parent}
         elif _has_no_float_mask(own, scores):
             fused.add(path)
     return frozenset(fused)
@@ -109,8 +109,8 @@ def _self_attention_scores(calls: Iterable[Call]) -> Call | None:
 
 
 def _has_no_float_mask(calls: Iterable[Call], scores: Call) -> bool:
-    # With ``is_causal``, the trace does not show the mask that the model passed. It is taken as floating-point, as
-    # PyTorch generates them; a bool mask would show as the masked_fill that converts it.
+    # With ``is_causal``, the trace does not show the mask that the model passed. Assume a floating-point mask, which
+    # PyTorch generates by default; a bool mask would show as the masked_fill that converts it.
     if scores.layer.attrs.get("causal"):
         return False
     made: set[int] = set()
@@ -147,7 +147,7 @@ def learned_inputs(trace: Trace) -> list[tuple[int, ...]]:
 def live_calls(trace: Trace) -> set[int] | None:
     """Return the positions of the calls that the outputs depend on; None if the outputs of the run are unknown.
 
-    A call that writes to a storage which is needed later is needed, too; so in-place calls are included.
+    A call that writes to a storage that is needed later counts as live; so in-place calls are included.
     """
     if not trace.run.returned:
         return None
@@ -158,8 +158,9 @@ def live_calls(trace: Trace) -> set[int] | None:
         call = trace.records[position].call
         ids = (*call.inputs, *call.outputs)
         storage = dict(zip(ids, call.storages, strict=False))
-        needed |= {storage.get(each, 0) or -each for each in ids if each in returned}
+        # A tensor without a recorded storage is its own storage, with a negative key.
         keys = {each: storage.get(each, 0) or -each for each in ids if each}
+        needed |= {key for each, key in keys.items() if each in returned}
         if any(keys[each] in needed for each in call.outputs if each):
             live.add(position)
             needed |= {keys[each] for each in call.inputs if each}
@@ -302,7 +303,7 @@ def _is_in_place(call: Call) -> bool:
 def count(trace: Trace, convention: Convention) -> Counts:
     """Count a run by a convention.
 
-    The rules are those of the installed release of the tool, unless the convention names a release.
+    Without a release in the convention, the rules of the installed release of the tool apply.
 
     Raises:
         CostError: if the run lacks data that the convention needs, such as the types of modules.
@@ -337,8 +338,8 @@ def _applies(note: str, modules: ModuleIndex) -> bool:
 
 
 EXPORTED = (
-    "the graph counts as it was exported: norms that the exporter folded are gone, and an operator that it took apart "
-    "counts by its parts unless regroup=True puts them together"
+    "the graph counts as it was exported: norms that the exporter folded are missing, and a decomposed operator counts "
+    "by its parts unless you pass regroup=True"
 )
 
 
@@ -350,7 +351,7 @@ def _notes(facts: _RunFacts, each: Pass) -> Iterator[str]:
     if any("training" in rule.names for rule in each.rules.values()) and _is_training(facts.trace):
         yield "batch_norm ran in training mode, which counts more. Numbers are usually published for model.eval()."
     if each.by != "whole" and "backward" not in each.phases and any(c.phase == "backward" for c in facts.trace.calls):
-        yield "the backward pass is not counted: it counts forward passes only"
+        yield "the backward pass is not counted: this convention counts forward passes only"
     if each.by == "function" and not facts.has_api_calls:
         yield (
             "functions are assumed to be called by torch.nn modules. To record the calls, pass record_api_calls=True."
@@ -467,13 +468,14 @@ def _is_inside(modules: ModuleIndex, path: str, types: tuple[str, ...]) -> bool:
 
 
 def _batch_size(trace: Trace) -> Dim:
+    # The first dimension of the only input; 1 for a model with several inputs.
     for module_call in trace.run.module_calls[:1]:
         shapes = module_call.inputs
         return shapes[0][0] if len(shapes) == 1 and shapes[0] else 1
     made: set[int] = set()
     given: dict[int, tuple[Dim, ...]] = {}
     for call in trace.calls:
-        for (_, tensor), each in zip(call.layer.inputs.items(), call.inputs, strict=False):
+        for tensor, each in zip(call.layer.inputs.values(), call.inputs, strict=False):
             if tensor.role == "data" and tensor.shape and each not in made:
                 given[each] = tensor.shape
         made.update(call.outputs)
@@ -572,7 +574,7 @@ class View(OfReport):
     def _why_no_lines(self) -> str:
         return (
             f"convention {self.name!r} is a closed form of the whole network, computed from its sizes and not from its "
-            "calls, so that it has no amounts per call, operator or module"
+            "calls: it has no amounts per call, operator or module"
         )
 
     @property
@@ -723,7 +725,7 @@ def _does_arithmetic(cost: Cost) -> bool:
 
 
 def counted_trace(trace: Trace, amounts: Sequence[Dim], convention: str, unit: str) -> Trace:
-    """Return a trace whose FLOPs are the amounts of a convention; the run has its name and unit.
+    """Return a trace whose FLOPs are the amounts of a convention; its run has the name and unit of the convention.
 
     The amount of a call covers all its executions, so ``times`` becomes 1.
 
@@ -734,7 +736,7 @@ def counted_trace(trace: Trace, amounts: Sequence[Dim], convention: str, unit: s
         unit: its unit, in the plural.
     """
     records = [_counted(record, amount) for record, amount in zip(trace, amounts, strict=True)]
-    unit = f"{unit} ({convention})"  # beside the MACs of costcore
+    unit = f"{unit} ({convention})"  # distinguishes them from the MACs of costcore
     return Trace(tuple(records), replace(trace.run, convention=convention, unit=unit))
 
 

@@ -34,9 +34,9 @@ OPERANDS: Mapping[str, str] = {
 
 AMOUNTS: Mapping[str, str] = {
     "macs": "multiply-adds of matrix products, as costcore counts them",
-    "element_macs": "multiply-adds of matrix products, a complex one as one, not four",
+    "element_macs": "multiply-adds of matrix products, a complex one counted as one, not four",
     "is_complex": "whether its operands are complex numbers",
-    "flops": "FLOPs, as costcore counts them, a fused multiply-add as one",
+    "flops": "FLOPs as costcore counts them; a fused multiply-add is one",
     "fma": "fused multiply-adds",
     "mul": "products",
     "add": "additions",
@@ -52,14 +52,14 @@ AMOUNTS: Mapping[str, str] = {
     "P": "its projected size, 0 without a projection",
     "D": "its directions, 1 or 2",
     "layers": "its layers",
-    "steps": "its time steps, of all sequences of the batch",
+    "steps": "its time steps, summed over the sequences of the batch",
     "gates": "its gates: 4 of an LSTM, 3 of a GRU, 1 of an RNN",
     "scores": "attention scores",
     "runs_mm": "whether PyTorch multiplies two matrices, not a matrix and a vector",
     "is_fused": "whether a CPU can run attention as one kernel",
     "rows": "rows that softmax normalizes",
     "taps": "elements of the kernel",
-    "batch_first": "whether the batch, more than 1, is the first dimension of a recurrent layer's input",
+    "batch_first": "whether a recurrent layer's input starts with the batch, of more than 1",
     "affine": "1 with an affine weight, else 0",
     "bias": "1 with a bias, else 0",
     "in_place": "whether the call writes its first output to the memory of its first input",
@@ -84,11 +84,11 @@ FUNCTIONS: Mapping[str, tuple[int, str]] = {
     "guessed_windows": (0, "guessed_windows(): the same, but remainder + 1 along an axis with a remainder"),
     "forward_positions": (0, "forward_positions(): output positions of a convolution that is not transposed"),
     "truncate": (1, "truncate(n): a floating-point number cut to an integer"),
-    "square_kernel": (0, "square_kernel(): elements of the kernel, one side only if it was given as an int"),
+    "square_kernel": (0, "square_kernel(): elements of the kernel; its side if it was given as an int"),
     "einsum_numpy": (0, "einsum_numpy(): the optimized FLOP count that numpy.einsum_path prints, 4 digits"),
     "einsum_equation": (0, "einsum_equation(): its equation with letters in order, abc,abd->acd"),
     "einsum_sizes": (0, "einsum_sizes(): product of the sizes of all its indices, 0 with an ellipsis"),
-    "einsum_pair": (0, "einsum_pair(): products of two operands, each first summed over indices of its own"),
+    "einsum_pair": (0, "einsum_pair(): products of two operands, each first summed over the indices that only it has"),
     "einsum_products": (0, "einsum_products(): products of the bmm that PyTorch runs, of pairs from left to right"),
     "einsum_sums": (0, "einsum_sums(): whether it sums over an index"),
     "left_broadcast": (0, "left_broadcast(): elements of the broadcast shape, with axes aligned at the left"),
@@ -206,7 +206,7 @@ class Quantities:
 
     def _W(self) -> Dim:  # noqa: N802 - the name in rules
         weights = self._all_named("w")
-        has_projection = self._P() != 0
+        has_projection = self._P() != 0  # the third weight of each layer and direction is then the projection
         return sum(tensor.size for i, tensor in enumerate(weights) if not has_projection or i % 3 != 2)
 
     def _B(self) -> Dim:  # noqa: N802 - the name in rules
@@ -245,7 +245,9 @@ class Quantities:
         if min(ranks) > 1:
             return True
         if max(ranks) < 3:
-            return ranks == (1, 2)  # a vector is one row, but not one column
+            return ranks == (1, 2)  # vector @ matrix runs as mm of one row, but matrix @ vector as mv
+        # should_fold() of ATen: it runs mv if the vector needs a gradient, or if the larger operand (``x1`` transposed)
+        # is contiguous.
         larger, vector = ("x0", "x1") if ranks[1] == 1 else ("x1", "x0")
         return not self._learned(vector) and self._strided(larger) == (larger == "x0")
 
@@ -408,7 +410,7 @@ def product_of_sizes(equation: str, shapes: _Shapes) -> Dim:
 
 
 def products_of_a_pair(equation: str, shapes: _Shapes) -> Dim:
-    """Return the products of two operands, each first summed over indices of its own; 0 for more operands."""
+    """Return the products of two operands, each first summed over the indices that only it has; 0 for more operands."""
     if len(shapes) != 2:
         return 0
     inputs, output = _sides(equation, shapes)
@@ -552,7 +554,7 @@ def quotient_in_floats(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> Any:
 
 
 def positions_of_convolution(layer: Layer) -> Dim:
-    """Return the output positions of a convolution with the settings of this layer."""
+    """Return the output positions of a forward convolution with the input and the settings of this layer."""
     settings = (layer.attrs[name] for name in ("kernel", "stride", "padding", "dilation"))
     axes = zip(layer["x"].shape[2:], *settings, strict=False)
     return prod(
@@ -627,7 +629,7 @@ class ModuleIndex:
         return path not in self._has_children
 
     def n_paths(self, path: str) -> int:
-        """Return the number of paths of parents from the model to a module; two names in one parent are one path."""
+        """Return the number of chains of parents from the model to a module. Two names in one parent count once."""
         path = self._first_path(path)
         found = self._n_paths.get(path)
         if found is None:

@@ -38,8 +38,8 @@ class Cache(NamedTuple):
     """A cache.
 
     Attributes:
-        nbytes: its size, of one unit if ``per_unit``.
-        gbs: the most that can be read from and written to it together, in GB/s; None if unknown.
+        nbytes: its size; with ``per_unit``, the size in one unit.
+        gbs: the maximum rate of reads and writes together, in GB/s; None if unknown.
         per_unit: whether every unit has one.
     """
 
@@ -53,7 +53,7 @@ class Memory(NamedTuple):
 
     Attributes:
         dram_gbs: bandwidth of the main memory in GB/s; None if it is not published.
-        caches: the caches, the one nearest to the engines first.
+        caches: the caches, nearest to the engines first.
         dram_gb: size of the main memory in GB (10**9 bytes), as the vendor prints it; None if devices differ.
     """
 
@@ -85,7 +85,7 @@ class Source(NamedTuple):
 
     Attributes:
         title: the document.
-        states: which figures it states.
+        states: the figures that it states.
         checked: ``read`` (the document itself was read for this file), ``second source`` (the figures were read
             elsewhere), ``derived`` (computed from what the document states) or ``not read``.
         url: its address; empty if it has none.
@@ -109,21 +109,20 @@ class Device:
         name: the name by which it is chosen, such as ``h100-sxm5-80gb``.
         kind: one of :data:`KINDS`.
         vendor: who makes it.
-        units: streaming multiprocessors, cores, compute units; what is counted depends on the vendor.
+        units: its streaming multiprocessors, cores or compute units; the kind of unit depends on the vendor.
         clock_max_mhz: the maximum clock of the engines; None if it is not published.
         peak: for each engine the dense peak by dtype, in TFLOP/s (a multiply-add is two) at the maximum clock; for
             ``special`` in tera evaluations per second.
         memory: bandwidths and caches.
         fast_convolution: whether convolutions may run with fewer products than their definition (Winograd, FFT).
-        unbounded: the limits, of :data:`UNBOUNDED`, that do not bind on purpose. Missing figures are unknown instead.
+        unbounded: limits from :data:`UNBOUNDED` that never bind. A missing figure is unknown instead.
         printed: peaks as the vendor prints them.
         sources: where the figures come from.
         aliases: other names by which it is chosen, such as ``h100``.
         notes: remarks for users of the figures.
         calibration: the table of a calibrated device; empty if it was never calibrated.
         least_kernel_us: the duration of the shortest kernel seen on the device, in microseconds; None if unknown.
-        context_mib: the MiB that a process was seen to take before its first tensor, as its CUDA context; None if
-            unknown.
+        context_mib: the measured MiB of a process before its first tensor (its CUDA context); None if unknown.
     """
 
     name: str
@@ -151,20 +150,20 @@ class Device:
 
     @property
     def integers(self) -> tuple[str, ...]:
-        """The dtypes in which a device computes that has peaks of integers only; empty for any other device."""
+        """The dtypes of a device that has only integer peaks; empty for any other device."""
         dtypes = dict.fromkeys(dtype for peaks in self.peak.values() for dtype in peaks)
         return () if any(map(_is_float, dtypes)) else tuple(dtypes)
 
     def computes(self, dtype: str) -> bool:
-        """Return whether the device has arithmetic for a dtype beside products: with a peak, or one without a limit."""
+        """Return whether the device computes a dtype outside of matrix products, at a known peak or unbounded."""
         is_free = "vector" in self.unbounded and not (self.integers and _is_float(dtype))
         return is_free or self.vector_rate(dtype) is not None
 
     def vector_rate(self, dtype: str) -> float | None:
         """Return the FLOP/s of the vector engine; None if no peak is known.
 
-        A dtype without a peak of its own is at most as fast as the next wider one with several values in one lane, and
-        not faster than a narrower one. Engines of integers do not compute floating-point numbers.
+        A dtype without a peak of its own gets the rate of the next wider dtype with several values packed in one lane;
+        if none is wider, the lowest peak. Integer engines do not compute floating-point numbers.
         """
         return _packed_rate(self.peak.get("vector", {}), dtype)
 
@@ -179,7 +178,7 @@ class Device:
         return 1e12 * (equal[0] if equal else rates[dtype])
 
     def describe_peak(self, dtype: str, *, is_printed: bool = False) -> list[str]:
-        """Return a line on which of two peaks is used: at the highest clock, or printed; none if they agree."""
+        """Return a line that says which peak is used, printed or at the highest clock; empty if they agree."""
         highest = self.matrix_rate(dtype) or self.vector_rate(dtype)
         printed = self.printed_rate("matrix", dtype) or self.printed_rate("vector", dtype)
         if not highest or not printed or highest == printed:
@@ -217,8 +216,8 @@ class Device:
     def with_units(self, units: int) -> Device:
         """Return the part of this device with this number of its units.
 
-        Rates and own caches scale, and the rate at which shared caches are reached. Their size stays, as does the main
-        memory.
+        Rates, caches of units and the bandwidth of shared caches scale. The size of shared caches and the main memory
+        stay the same.
 
         Raises:
             ValueError: if it does not have so many units.
@@ -299,13 +298,13 @@ def read_device(path: str | PathLike[str]) -> Device:
         aliases = ["h100"]                 # other names
         kind = "gpu"                       # gpu, cpu, tpu, npu, phone or mcu
         vendor = "NVIDIA"
-        notes = ["…"]                      # what its tables say below
+        notes = ["…"]                      # printed below its tables
         units = 132                        # streaming multiprocessors, cores
-        clock_max_mhz = 1980               # the highest, not the one of the data sheet
+        clock_max_mhz = 1980               # the maximum, not the clock of the data sheet
         fast_convolution = true            # whether Winograd and FFT may save products; default: true
         least_kernel_us = 1.12             # the shortest kernel that was seen, for bound="observed"
-        context_mib = 534                  # what a process takes before its first tensor, for `costcore fit`
-        unbounded = ["dram"]               # what does not bind on purpose: vector, dram; default: nothing
+        context_mib = 534                  # of a process before its first tensor, for `costcore fit`
+        unbounded = ["dram"]               # limits that never bind: vector, dram; default: none
         [peak.matrix]                      # dense TFLOP/s at the highest clock
         bfloat16 = 1070.5
         [peak.vector]                      # and [peak.special], of exponentials and the like
@@ -320,14 +319,13 @@ def read_device(path: str | PathLike[str]) -> Device:
         tflops = 989.4
         clock_mhz = 1830
         lanes = 2048                       # multiply-adds per clock and unit
-        [calibration]                      # what `costcore calibrate` writes
+        [calibration]                      # written by `costcore calibrate`
         [[sources]]
         title = "NVIDIA H100 data sheet"   # and its url
         states = "peaks, bandwidth"
         checked = "read"                   # read, second source, derived or not read
 
-    Everything but the name and the kind may be left out: what is unknown does not bind, and a time that needs it is
-    partial.
+    Only the name and the kind are required. An unknown figure does not bind, and a time that needs it is partial.
 
     Raises:
         DeviceError: if it is invalid; the message includes the file and the key.
@@ -416,8 +414,8 @@ class _Reader:
         return Source(**texts)
 
     def _check_keys(self, table: Mapping[str, Any], expected: Iterable[str], place: str, what: str = "key") -> None:
-        if missing := [key for key in table if key not in expected]:
-            raise self._error(place + unknown(what, missing, expected))
+        if unexpected := [key for key in table if key not in expected]:
+            raise self._error(place + unknown(what, unexpected, expected))
 
     def _table(self, content: Mapping[str, Any], key: str, place: str = "") -> Mapping[str, Any]:
         value = content.get(key, {})
@@ -475,7 +473,7 @@ class _Reader:
 DEVICE_DATA = Path(__file__).parent / "data"
 
 CALIBRATED = {file.stem: file for file in sorted((DEVICE_DATA / "calibrated").glob("*.toml"))}
-"""Files of devices with a calibration, by the name of the device: the device without it is one of the others."""
+"""Files of calibrated devices, by device name. Another file has the same device without its calibration."""
 
 
 def devices() -> dict[str, Device]:
@@ -514,23 +512,23 @@ def find_device(device: str | PathLike[str] | Device) -> Device:
         raise TypeError(f"a device must be a name or the path of a TOML file (got {device!r})")
     if str(device).endswith(".toml") or str(device) in CALIBRATED:
         return read_device(CALIBRATED.get(str(device), device))
-    found = _known().get(str(device)) or next((each for each in _known().values() if device in each.aliases), None)
-    for each in [] if found else _known().values():
-        if _plain(device) in map(_plain, (each.name, *each.aliases)):
-            return each
-    if found is None:
-        names = sorted(device_names(), key=list(_known()).__contains__)  # aliases first
-        longer = [*dict.fromkeys(name for name in names if name.lower().startswith(str(device).lower()))]
-        longer = [name for name in longer if not any(name != each and name.startswith(each) for each in longer)]
-        near = f". Did you mean {' or '.join(map(repr, longer[:6]))}?" if longer else did_you_mean([str(device)], names)
-        near = near or "."
-        raise ValueError(
-            with_plugin_hint(
-                f"unknown device {str(device)!r}{near} `costcore devices` lists the {len(_known())} known ones; the "
-                "path of a .toml file is one of your own"
-            )
+    known = _known()
+    if str(device) in known:
+        return known[str(device)]
+    for spelled in (str, _plain):  # exact names first
+        for each in known.values():
+            if spelled(device) in map(spelled, (each.name, *each.aliases)):
+                return each
+    names = sorted(device_names(), key=list(known).__contains__)  # aliases first
+    longer = [*dict.fromkeys(name for name in names if name.lower().startswith(str(device).lower()))]
+    longer = [name for name in longer if not any(name != each and name.startswith(each) for each in longer)]
+    near = f". Did you mean {' or '.join(map(repr, longer[:6]))}?" if longer else did_you_mean([str(device)], names)
+    raise ValueError(
+        with_plugin_hint(
+            f"unknown device {str(device)!r}{near or '.'} `costcore devices` lists the {len(known)} known ones; the "
+            "path of a .toml file is one of your own"
         )
-    return found
+    )
 
 
 def memory_size(device: Device) -> int:
@@ -587,7 +585,7 @@ def device_named(name: str) -> str:
 # The time of collectives: latency of the steps of a ring or tree, and bytes over the rate of a link.
 #
 # Each group of processes communicates over its own link, one collective after the other. Nothing is overlapped with
-# computation or with other groups, and no link is shared. The model is that of Hockney (1994), with the steps of the
+# computation or with other groups, and no link is shared. This is the model of Hockney (1994), with the steps of the
 # ring and of the binary tree; an all-reduce takes the faster of the two.
 
 
@@ -625,7 +623,7 @@ def communications(trace: Trace, links: Mapping[str, Link]) -> list[Communicatio
 
     Args:
         trace: the run, with numbers for all sizes.
-        links: links by group; ``""`` is that of every other group.
+        links: links by group; ``""`` stands for every other group.
     """
     found: dict[tuple[str, int], Communication] = {}
     for call, cost, *_ in trace:
@@ -718,7 +716,7 @@ def link_of(value: object) -> Link:
         return links()[value]
     if not isinstance(value, Mapping) or set(value) != {"gbs", "latency_us"}:
         raise TypeError(f'a link must be a name or {{"gbs": …, "latency_us": …}} (got {short_repr(value)})')
-    return Link("custom", _number(value, "gbs", 0), _number(value, "latency_us", None))
+    return Link("custom", _number(value, "gbs"), _number(value, "latency_us", allows_zero=True))
 
 
 def host_link_of(device: Device) -> Link | None:
@@ -732,10 +730,10 @@ def host_link_of(device: Device) -> Link | None:
     return link_of(content["host"][max(known, key=len)]) if known else None
 
 
-def _number(table: Mapping[str, Any], key: str, above: float | None) -> float:
+def _number(table: Mapping[str, Any], key: str, allows_zero: bool = False) -> float:
     value = table[key]
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < float("inf") or value == above:
+    if not is_number or not 0 <= value < float("inf") or (value == 0 and not allows_zero):
         raise ValueError(f"{key} of a link must be a positive number (got {short_repr(value)})")
     return float(value)
 

@@ -11,9 +11,10 @@ from costcore.ledger.ledger import Ledger, multiplied
 from costcore.tables.quantity import Quantity
 from costcore.trace.run import LEVELS
 
-# The quantities after fusion: the bytes of a call are its part of the bytes of its kernel.
+# The quantities after fusion: each call has its share of the bytes of its kernel.
 
 Traffic = tuple[list[tuple[int, ...]], list[tuple[Any, Any]]]
+"""The groups, as positions of their calls; and the bytes that each call reads and writes."""
 
 
 def _traffic(ledger: Ledger, level: str) -> Traffic:
@@ -30,15 +31,19 @@ def _traffic(ledger: Ledger, level: str) -> Traffic:
     return ledger.cached(("fused", level), lambda: traffic_of_calls(ledger.trace, level))  # type: ignore[no-any-return]
 
 
-def _bytes(level: str, of: Callable[[Any, Any], Any]) -> Callable[[Ledger], Sequence[Any]]:
+def _bytes(level: str, amount: Callable[[Any, Any], Any]) -> Callable[[Ledger], Sequence[Any]]:
     def of_calls(ledger: Ledger) -> Sequence[Any]:
-        amounts = zip(ledger.trace, _traffic(ledger, level)[1], strict=True)
-        return [multiplied(of(*each), record.call.times) for record, each in amounts if record.cost is not None]
+        pairs = zip(ledger.trace, _traffic(ledger, level)[1], strict=True)
+        return [
+            multiplied(amount(read, written), record.call.times)
+            for record, (read, written) in pairs
+            if record.cost is not None
+        ]
 
     return of_calls
 
 
-def _at(level: str) -> dict[str, Quantity]:
+def _quantities_at(level: str) -> dict[str, Quantity]:
     if level not in LEVELS:
         raise ValueError(unknown("level of fusion", level, LEVELS))
 
@@ -52,8 +57,8 @@ def _at(level: str) -> dict[str, Quantity]:
         "fused_mrw": ("Fused R+W", "bytes read and written after fusion", lambda read, written: read + written),
     }
     found = {
-        name: Quantity(name, title, "bytes", doc, _bytes(level, of), words=doc)
-        for name, (title, doc, of) in kinds.items()
+        name: Quantity(name, title, "bytes", doc, _bytes(level, amount), words=doc)
+        for name, (title, doc, amount) in kinds.items()
     }
     found["n_groups"] = Quantity(
         "n_groups", "# Groups", "count", "groups of calls that run as one kernel and move bytes", of_run=n_groups
@@ -61,19 +66,19 @@ def _at(level: str) -> dict[str, Quantity]:
     return found
 
 
-def _of_level(name: str) -> Callable[[str], Quantity]:
+def _with_level(name: str) -> Callable[[str], Quantity]:
     def at(level: str) -> Quantity:
-        found = _at(level)[name]
+        found = _quantities_at(level)[name]
         return found._replace(name=f"{name}@{level}", title=f"{found.title} ({level})", words=f"{found.doc} ({level})")
 
     return at
 
 
 QUANTITIES = (
-    *_at("pointwise").values(),
+    *_quantities_at("pointwise").values(),
     *(
-        each._replace(name=f"{name}@LEVEL", doc=f"{each.doc} of level {', '.join(LEVELS)}", at=_of_level(name))
-        for name, each in _at("pointwise").items()
+        each._replace(name=f"{name}@LEVEL", doc=f"{each.doc}; LEVEL: {', '.join(LEVELS)}", at=_with_level(name))
+        for name, each in _quantities_at("pointwise").items()
     ),
 )
 

@@ -1,9 +1,8 @@
 """Kernel fusion: the groups of calls that a compiler runs as one kernel, and a report with their bytes.
 
-Calls are taken in order. Each is fused with a producer, or with another reader of one of its operands, if both fit one
-loop nest and fusing them makes no cycle. Before that, element-wise results are inlined into the loops that read them,
-where TorchInductor recomputes them. The bytes of the groups are computed in
-:mod:`costcore.analyses.fusion.traffic`.
+Calls are visited in order. Each is fused with a producer, or with another reader of one of its operands, if both fit
+one loop nest and fusing them makes no cycle. Before that, element-wise results are inlined into the loops that read
+them, where TorchInductor recomputes them. :mod:`costcore.analyses.fusion.traffic` computes the bytes of the groups.
 """
 
 from __future__ import annotations
@@ -134,7 +133,7 @@ _GRADIENT_PHASES = ("backward", "recompute")
 
 
 def pointwise(trace: Trace, graph: Graph) -> Partition:
-    """Return the groups of loops: element-wise calls, with the reductions and copies that run over as many elements."""
+    """Group element-wise calls with the reductions and copies that run over the same number of elements."""
     partition = Partition()
     for position, (record, node) in enumerate(zip(trace, graph.nodes, strict=True)):
         work = node.work
@@ -185,7 +184,7 @@ def _must_finish_first(graph: Graph, earlier: int, node: Node) -> bool:
 def fusion_key(record: CallCost) -> tuple[object, ...]:
     """Return the key that calls must share to run as one kernel.
 
-    A compiler sees three programs: the forward pass, the backward pass (with what is recomputed for it) and the
+    A compiler sees three programs: the forward pass, the backward pass (with its recomputations) and the
     optimizer. The body of a loop is a program of its own.
     """
     call = record.call
@@ -269,13 +268,13 @@ class Cluster:
     """A group that may still grow.
 
     Attributes:
-        key: what all its calls have in common: phase, loop body, number of executions.
+        key: the fusion key of its calls: phase, loop body, number of executions.
         elements: the number of elements that it runs over.
         rows: the number of rows that its reductions have; None without a reduction.
         patterns: the patterns of its calls.
         calls: positions of its calls.
         waits: positions of calls that must finish before it starts.
-        rank: larger than that of every group it depends on.
+        rank: a number above the ranks of all groups that it depends on.
         before, after: the groups that it depends on, and that depend on it.
     """
 
@@ -392,7 +391,7 @@ def inline(graph: Graph, keys: Sequence[object]) -> None:
         readers = [graph.nodes[each] for each in positions]
         is_inlined = count <= (1 if any(each.work.pattern == "window" for each in readers) else MOST_LOADS)
         loads.update(dict.fromkeys(node.results, count if is_inlined or len(readers) == 1 else 1))
-        # If a concatenation stores the interpolation, other loops read it there, and need not compute its last blend.
+        # If a concatenation stores the interpolation, other loops read it there and do not compute its last blend.
         is_stored = not graph.placed.isdisjoint(positions)
         if node.work.blends and not is_stored and sum(loads.get(each.value, 1) for each in node.operands) > 1:
             _split_interpolations(graph, position, readers)
@@ -422,20 +421,21 @@ def sink_into_readers(graph: Graph, partition: Partition, keys: Sequence[object]
     homes = {home for position, home in graph.home.items() if graph.nodes[position].work is NOTHING}
     for position in reversed(range(len(graph.nodes))):
         node = graph.nodes[position]
-        if position in homes or not _is_free_to_move(graph, position, keys, skips=True):
+        if position in homes or not _is_free_to_move(graph, position, keys, may_skip_reads=True):
             continue
         earlier, (reader, *others) = partition.of[position], _readers(graph, node)
         if others or partition.of[reader] is earlier or not _fits(node, graph.nodes[reader]):
             continue
-        if graph.nodes[reader].work.pattern in ("map", "reduce") and all(
-            _is_in_memory(graph, operand, earlier, partition) for operand in node.operands
-        ):
-            work = graph.nodes[reader].work
-            _move_into_readers(graph, position)
-            skipped = work._replace(unread=work.unread + node.work.unread)
-            graph.nodes[reader] = graph.nodes[reader]._replace(work=skipped)
-            partition.of[position] = partition.of[reader]
-            moved = True
+        work = graph.nodes[reader].work
+        if work.pattern not in ("map", "reduce"):
+            continue
+        if not all(_is_in_memory(graph, operand, earlier, partition) for operand in node.operands):
+            continue
+        _move_into_readers(graph, position)
+        with_unread = work._replace(unread=work.unread + node.work.unread)
+        graph.nodes[reader] = graph.nodes[reader]._replace(work=with_unread)
+        partition.of[position] = partition.of[reader]
+        moved = True
     for position, home in graph.home.items():
         graph.home[position] = graph.home.get(home, home)
     return moved
@@ -460,17 +460,18 @@ def _readers(graph: Graph, node: Node) -> list[int]:
     return sorted(set(chain.from_iterable(graph.readers.get(result, ()) for result in node.results)))
 
 
-def _is_free_to_move(graph: Graph, position: int, keys: Sequence[object], skips: bool = False) -> bool:
+def _is_free_to_move(graph: Graph, position: int, keys: Sequence[object], may_skip_reads: bool = False) -> bool:
     node = graph.nodes[position]
     work, positions = node.work, _readers(graph, node)
     if work.pattern != "map" or len(node.results) != 1 or not positions or node.unnamed != 0:
         return False
-    unread = work.unread if skips else 0
+    # Only a call that reads all of its operands and writes all of its result, and nothing else, can move.
+    unread = work.unread if may_skip_reads else 0
     if work != work._replace(unread=unread, unwritten=0, more_read=0, more_written=0) or position in graph.overwriting:
         return False
     return graph.kept.isdisjoint(node.results) and all(
         graph.nodes[each].work.pattern in INLINING_READERS
-        and (skips or graph.nodes[each].work.unread == 0)
+        and (may_skip_reads or graph.nodes[each].work.unread == 0)
         and keys[each] == keys[position]
         and each not in graph.placed
         for each in positions
@@ -478,8 +479,8 @@ def _is_free_to_move(graph: Graph, position: int, keys: Sequence[object], skips:
 
 
 def _split_interpolations(graph: Graph, position: int, readers: Sequence[Node]) -> None:
-    # Readers of another size compute the last blend of an interpolation themselves: they read its operands, and the
-    # two values per element that it then writes. TorchInductor does this if the operand is itself computed.
+    # The interpolation writes two values per element, from before its last blend. Readers of another size read both
+    # values and the operands, and compute the last blend. TorchInductor does this if the operand is itself computed.
     node = graph.nodes[position]
     if all(map(partial(_fits, node), readers)) or not all(
         each.work.pattern in INLINING_READERS - {"window"} for each in readers
@@ -510,7 +511,7 @@ def _move_into_readers(graph: Graph, position: int) -> None:
     positions = _readers(graph, node)
     for each in positions:
         reader = graph.nodes[each]
-        operands = (_operands(graph, node, operand) for operand in reader.operands)
+        operands = (_inlined_operands(graph, node, operand) for operand in reader.operands)
         follows = (reader.follows | node.follows | {positions[0]}) - {position, each}
         graph.nodes[each] = reader._replace(operands=tuple(chain.from_iterable(operands)), follows=follows)
     for value in {operand.value for operand in node.operands}:
@@ -523,7 +524,7 @@ def _move_into_readers(graph: Graph, position: int) -> None:
     graph.nodes[position] = Node(NOTHING, (), (), frozenset())
 
 
-def _operands(graph: Graph, node: Node, read: Operand) -> list[Operand]:
+def _inlined_operands(graph: Graph, node: Node, read: Operand) -> list[Operand]:
     whole = node.work.writes[0]
     if read.value != node.results[0]:
         return [read]
@@ -606,8 +607,8 @@ def _group_texts(calls: list[Call]) -> dict[str, Any]:
 class FusedView(OfReport):
     """A report with the bytes after fusion; :meth:`costcore.Report.fused` returns it.
 
-    The report does not change. :meth:`show_report` shows the groups. Every other property and method is that of
-    :attr:`report`, whose calls have the bytes after fusion: within a group, the first call that reads a value is
+    The report does not change. :meth:`show_report` shows the groups. Every other property and method comes from
+    :attr:`report`, where calls have the bytes after fusion: within a group, the first call that reads a value is
     charged with reading it, and the call that produces a value with writing it.
 
     Args:

@@ -64,11 +64,11 @@ class Kernels(Result):
 
     def __init__(self, trace: Trace, schedule: Schedule) -> None:
         self.trace, self.schedule = trace, schedule
-        places = _positions_by_name(trace)
+        by_name = _positions_by_name(trace)
         self.kernels: list[Kernel] = []
         taken: set[int] = set()
         for scheduled in schedule.kernels:
-            calls = _calls(scheduled, places)
+            calls = _calls(scheduled, by_name)
             own = () if scheduled.rewrites else tuple(i for i in calls if i not in taken)
             taken.update(own)
             self.kernels.append(Kernel(calls, own, scheduled.n_bytes, scheduled.rewrites))
@@ -172,19 +172,19 @@ def _computes(record: CallCost) -> bool:
 
 def _positions_by_name(trace: Trace) -> dict[tuple[str, str], list[int]]:
     # A schedule names calls without the suffix of in-place operators.
-    places: dict[tuple[str, str], list[int]] = defaultdict(list)
+    by_name: dict[tuple[str, str], list[int]] = defaultdict(list)
     for position, call in enumerate(trace.calls):
-        places[call.module, call.operator.rpartition("::")[2].rstrip("_")].append(position)
-    return places
+        by_name[call.module, call.operator.rpartition("::")[2].rstrip("_")].append(position)
+    return by_name
 
 
-def _calls(kernel: ScheduledKernel, places: dict[tuple[str, str], list[int]]) -> tuple[int, ...]:
+def _calls(kernel: ScheduledKernel, by_name: dict[tuple[str, str], list[int]]) -> tuple[int, ...]:
     found: dict[int, None] = {}
     for module, operator, number, is_whole in kernel.origins:
-        there = places.get((module, operator), [])
+        there = by_name.get((module, operator), [])
         if is_whole:
             inside = f"{module}." if module else ""
-            for (path, _), positions in places.items():
+            for (path, _), positions in by_name.items():
                 if path == module or path.startswith(inside):
                     found |= dict.fromkeys(positions)
         elif number < len(there):

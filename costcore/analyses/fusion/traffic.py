@@ -20,7 +20,7 @@ from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
 
 MOST_LOADS_OF_ROW = 6
-"""If the elements of a row read at most this many values, each computes the mean and variance of the row again."""
+"""Every element recomputes the mean and variance of its row if the row takes at most this many loads."""
 
 
 class CallTraffic(NamedTuple):
@@ -97,14 +97,15 @@ class _GroupReads:
         self._parts: dict[int, dict[int, Dim]] = {}
 
     def add(self, node: Node) -> tuple[Dim, Dim]:
-        """Return the bytes that a call adds to the reads of the group, and the part of them that is repeated reads."""
-        new = [self._new(operand) for operand in _needed(node, self._inside)]
+        """Return the bytes that a call adds to the reads of the group, and how many of these are repeated reads."""
+        new = [self._new_bytes(operand) for operand in _needed(node, self._inside)]
         again = [node.copied, node.again, *self._bytes_of_first_kernels(node)]
         return sum_of([node.work.more_read, node.unnamed, *new, *again]), sum_of(again)
 
     def _bytes_of_first_kernels(self, node: Node) -> list[Dim]:
-        # A norm of long rows takes several kernels: the first reduce parts of the rows, the last reads the rows again.
-        # If a loop makes the rows and the parts are equal, this loop reduces them, and the first kernels read nothing.
+        # A norm of long rows takes several kernels: the first reduce parts of the rows, the last one reads the rows
+        # again. If a loop makes the rows and the parts are equal, that loop also reduces them, and the first kernels
+        # read nothing.
         work = node.work
         if not work.reads_twice:
             return []
@@ -113,18 +114,18 @@ class _GroupReads:
             return _statistics(self._graph, work, rows)
         return [operand.nbytes for operand in rows if not (work.is_even and _comes_from_loop(self._graph, operand))]
 
-    def _new(self, operand: Operand) -> Dim:
+    def _new_bytes(self, operand: Operand) -> Dim:
         parts = self._parts.get(operand.value)
         if parts is None:
             self._parts[operand.value] = {operand.view: operand.nbytes}
             return operand.nbytes
-        before = self._whole(operand.value, parts)
+        before = self._bytes_of_parts(operand.value, parts)
         known = parts.get(operand.view)
         parts[operand.view] = operand.nbytes if known is None else _larger(known, operand.nbytes)
-        after = self._whole(operand.value, parts)
+        after = self._bytes_of_parts(operand.value, parts)
         return 0 if after == before else after - before
 
-    def _whole(self, value: int, parts: dict[int, Dim]) -> Dim:
+    def _bytes_of_parts(self, value: int, parts: dict[int, Dim]) -> Dim:
         if len(parts) < 2:
             return next(iter(parts.values()), 0)
         total = sum_of(list(parts.values()))
@@ -170,8 +171,8 @@ def _written(graph: Graph, position: int, members: set[int]) -> Dim:
 
 
 def sum_of(amounts: Sequence[Dim]) -> Dim:
-    """Return the sum, with expressions expanded. Integers take another way: expanding them would double the time."""
-    total = sum(amounts)
+    """Return the sum, with expressions expanded."""
+    total = sum(amounts)  # integers skip the expansion, which would double the time
     return total if type(total) is int else expanded_sum(amounts)
 
 
@@ -241,9 +242,8 @@ class Graph:
         producer: the position of the call that produces a value, by operand id.
         readers: positions of the calls that read a value, by operand id.
         kept: operand ids of values that are needed after the run, or by control flow between calls.
-        sizes: bytes of whole values of which parts are read, by operand id.
-        home: for each free call, by position, the call that produces the value of which its output is a view; -1 if no
-            call produces it.
+        sizes: bytes of whole values that are read in parts, by operand id.
+        home: for each free call, by position, the call that produces the base of its view; -1 if no call produces it.
         placed: positions of concatenations without a kernel: the producers of the operands write into the result.
         copied: the first concatenation in ``placed`` that reads a value, by operand id of the part. It also copies the
             value into later concatenations.
@@ -264,10 +264,10 @@ class Graph:
         self._value: dict[int, int] = {}
         self._view: dict[int, int] = {}
         self._votes: dict[int, tuple[int, int]] = {}
-        """Of a value that a loop computes: the number of its loads in another layout, and in logical order."""
+        """For a value that a loop computes: how many of its loads are in a permuted layout, and in logical order."""
         self._order: dict[int, Order] = {}
         """The axes of a value in memory order, if it is known to differ from the logical order."""
-        self._written: dict[int, tuple[int, ...]] = {}
+        self._required_order: dict[int, tuple[int, ...]] = {}
         """The layout that the first product reading a value needs; the producer of the value writes it."""
         self._biased: list[int] = []
         """Positions of products whose bias another kernel adds."""
@@ -300,10 +300,8 @@ class Graph:
             values.append(value)
         follows = {producer[value] for value in values if value in producer}
         follows.update(-operand.value - 1 for operand in operands if operand.value < 0)
-        unnamed, copied = (
-            _unnamed(work, operands),
-            self._arrange_product(position, call) if work.pattern == "product" else 0,
-        )
+        unnamed = _unnamed(work, operands)
+        copied = self._arrange_product(position, call) if work.pattern == "product" else 0
         for identity in call.outputs:
             if identity:
                 producer[identity] = position
@@ -350,7 +348,7 @@ class Graph:
         for name, each in operands.items():
             value, order = self._value.get(each, each), tuple(self._order.get(each, ()))
             if name not in found.copied:
-                self._written.setdefault(value, order)
+                self._required_order.setdefault(value, order)
             elif not self._is_written_in_layout(value, each, order):
                 copied += call.layer[name].nbytes
         if list(found.order) != sorted(found.order):
@@ -370,7 +368,7 @@ class Graph:
         is_whole = self._view.get(view, view) == self._view.get(value, value)
         if pattern not in ("map", "reduce") or not order or not is_whole:
             return False
-        if self._written.setdefault(value, order) != order:
+        if self._required_order.setdefault(value, order) != order:
             return False
         if pattern == "reduce":
             position = self.producer[value]
@@ -463,7 +461,7 @@ def _read_beside_operands(trace: Trace) -> tuple[list[int], dict[int, Sequence[i
 
 
 LOOPS: frozenset[Pattern] = frozenset(("map", "reduce", "window", "move", "make"))
-"""Patterns of calls whose kernels a compiler writes, so that it can place their results."""
+"""Patterns of calls for which a compiler generates kernels, so that it can place their results."""
 
 
 class Work(NamedTuple):
@@ -481,7 +479,7 @@ class Work(NamedTuple):
         more_read: bytes read beside the inputs.
         more_written: bytes written beside the outputs, as a mask for the backward pass.
         has_bias: whether it is a product to which a bias is added.
-        blends: whether it is an interpolation, which blends along one axis, and then these results along the next.
+        blends: whether it is a linear interpolation, which blends along one axis after the other.
     """
 
     pattern: Pattern
@@ -549,7 +547,7 @@ class Works:
         """By ``id`` of layer and cost; storing the record keeps these ids valid."""
 
     def __call__(self, record: CallCost, pattern: Pattern | None = None) -> Work:
-        """Return the work of a call; ``pattern`` replaces the one of its calculator."""
+        """Return the work of a call; ``pattern`` replaces the pattern that its calculator states."""
         key = (id(record.call.layer), id(record.cost), pattern)
         found = self._by_identity.get(key)
         if found is None:
@@ -691,7 +689,7 @@ def order_of_view(layer: Layer, order: Order | None) -> Order | None:
 
     Args:
         layer: the view.
-        order: the order of the axes of its source, with the same meaning.
+        order: the memory order of the axes of its base; None if it is the logical order, or unknown.
     """
     before, after = next(iter(layer.inputs.values())).shape, layer.outputs[0].shape
     axes, axis = layer.attrs.get("axes"), layer.attrs.get("axis")
@@ -734,11 +732,11 @@ def _reshaped_order(before: Sequence[Dim], after: Sequence[Dim], order: Order) -
     return found
 
 
-# Memory of which calls overwrite a part through a view, as ``buffer[0] = x`` does.
+# Calls that overwrite a part of a value through a view, as ``buffer[0] = x`` does.
 
 
 class Overwrites:
-    """The memory that calls have overwritten so far, by storage id: its last writer, and the value with the result.
+    """The memory that calls have overwritten so far, by storage id: its last writer, and the value that was written.
 
     After ``x.add_(1)``, later calls read the output of that call. After ``x[0].add_(1)``, they read ``x``, which is not
     an output of that call: its new content needs an id of its own.
@@ -764,7 +762,7 @@ class Overwrites:
         Args:
             position: the position of the call.
             call: the call; its outputs have memory of their own unless it overwrites an operand.
-            values: maps an operand id to the value of which it is an alias.
+            values: maps the operand id of an alias to its value.
         """
         count, before = len(call.inputs), []
         self._known.update(call.storages[:count])
@@ -804,7 +802,7 @@ def parts_of_rows(
         layer: the reduction.
         elements: the number of elements that it reads.
         rows: the number of its rows.
-        last: the axis whose elements are neighbors in memory; None for the last one.
+        last: the axis with contiguous elements; None for the last axis.
         multiprocessors: the number of multiprocessors of the device.
     """
     if rows is None or rows == 0:

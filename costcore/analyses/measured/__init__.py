@@ -148,13 +148,13 @@ QUANTITIES = (
     _rate("achieved_bandwidth", "B/s", "bytes read and written per measured second", _bytes),
     Quantity(
         f"lost_seconds@{PARAMETER}",
-        *("Lost", "duration", "measured time above the bound and above that of main memory, in seconds"),
+        *("Lost", "duration", "measured time above the bound and above the time to move all bytes, in seconds"),
         at=_lost,
         certainty="bound",
     ),
     Quantity(
         f"of_bound@{PARAMETER}",
-        *("At limit", "percent", "share of the measured time that bound or main memory explain"),
+        *("At limit", "percent", "share of the measured time that the bound or main memory explains"),
         at=_of_bound,
         certainty="bound",
     ),
@@ -162,11 +162,12 @@ QUANTITIES = (
         "host_seconds", "Host", "duration", "measured time of the host in a call", lambda each: each.host / 1e9
     ),
     _of_profile(
-        *("span_seconds", "In span", "duration", "part of the span of a profile, each instant of which has one owner"),
+        *("span_seconds", "In span", "duration", "its part of the span of a profile; no instant counts twice"),
         lambda each: each.alone / 1e9,
     ),
     _of_profile(
-        *("n_kernels", "# Kernels", "count", "pieces of work of the device for a call"), lambda each: each.n_kernels
+        *("n_kernels", "# Kernels", "count", "kernels, copies and fills that the device ran for a call"),
+        lambda each: each.n_kernels,
     ),
     Quantity(
         *("idle_seconds", "Idle", "duration", "part of the span of a profile in which nothing ran"),

@@ -1,6 +1,6 @@
 """Join a profile with a run: match measured calls and kernels to the calls of the report.
 
-Calls of PyTorch match in order, by a longest common subsequence; kernels of graphs by names of nodes, as regions.
+PyTorch calls match in order, by a longest common subsequence. Kernels of a graph runtime match by names of nodes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ONLY_THERE = "in the profile only"
 
 
 def with_profile(trace: Trace, other: Trace) -> Trace:
-    """Return a run with the measurements of another capture of it.
+    """Return a run with the measurements of another capture of the same model.
 
     Calls are the same if they have the same phase, module, operator and shapes, in the same order. Modules are compared
     by their classes and the order in which they first ran, as a profile names them.
@@ -90,8 +90,9 @@ def with_times(trace: Trace, profile: Profile) -> Trace:
 def pairs_of(trace: Trace, other: Trace) -> dict[int, int]:
     """Return the position of the same call of another run, by the position of the call.
 
-    Modules are compared by the names in the profile, by names that are numbered anew, and not at all; the attempt with
-    most pairs wins. The first is best if events are missing, the second if the profile began to number before the run.
+    Three ways to compare modules are tried, and the one with the most pairs wins: by the names in the profile, by names
+    with new numbers, and not at all. The first is best if events are missing, the second if the profile also numbered
+    modules that ran before the run.
     """
     names = module_names(trace)
     attempts: tuple[tuple[Mapping[str, str], Mapping[str, str]], ...]
@@ -105,9 +106,9 @@ def pairs_of(trace: Trace, other: Trace) -> dict[int, int]:
 
 
 def _pairs(trace: Trace, names: Mapping[str, str], other: Trace, other_names: Mapping[str, str]) -> dict[int, int]:
-    theirs = _by_place(other, other_names)
+    theirs = _by_phase_and_module(other, other_names)
     found: dict[int, int] = {}
-    for place, positions in _by_place(trace, names).items():
+    for place, positions in _by_phase_and_module(trace, names).items():
         there = theirs.get(place, [])
         pairs = aligned([_key(trace.records[i].call) for i in positions], [_key(other.records[i].call) for i in there])
         found.update((positions[a], there[b]) for a, b in pairs)
@@ -115,7 +116,7 @@ def _pairs(trace: Trace, names: Mapping[str, str], other: Trace, other_names: Ma
 
 
 def _unordered_pairs(trace: Trace, other: Trace, found: Mapping[int, int]) -> dict[int, int]:
-    # Pairs that ran in another order or module: the same phase, class of module, operator and shapes.
+    # Pair the rest in any order, and across modules of one class.
     taken = {*found.values()}
     waiting: dict[Hashable, list[int]] = defaultdict(list)
     for position in range(len(other) - 1, -1, -1):
@@ -138,11 +139,11 @@ def _key(call: Call) -> Hashable:
     return call.layer.op, tuple(tensor.shape for tensor in call.layer.inputs.values())
 
 
-def _by_place(trace: Trace, names: Mapping[str, str]) -> dict[Any, list[int]]:
-    places: dict[Any, list[int]] = defaultdict(list)
+def _by_phase_and_module(trace: Trace, names: Mapping[str, str]) -> dict[Any, list[int]]:
+    found: dict[Any, list[int]] = defaultdict(list)
     for position, call in enumerate(trace.calls):
-        places[call.phase, names.get(call.module, "")].append(position)
-    return places
+        found[call.phase, names.get(call.module, "")].append(position)
+    return found
 
 
 def module_names(trace: Trace) -> dict[str, str]:
@@ -151,17 +152,17 @@ def module_names(trace: Trace) -> dict[str, str]:
     numbers: dict[str, int] = defaultdict(int)
     own: dict[str, str] = {"": ""}
     for call in trace.calls:
-        _name(call.module, modules, numbers, own)
+        _add_name(call.module, modules, numbers, own)
     return own
 
 
-def _name(path: str, modules: Mapping[str, Any], numbers: dict[str, int], own: dict[str, str]) -> str:
+def _add_name(path: str, modules: Mapping[str, Any], numbers: dict[str, int], own: dict[str, str]) -> str:
     if path in own:
         return own[path]
     around = path.rpartition(".")[0]
     while around and around not in modules:
         around = around.rpartition(".")[0]
-    outer = _name(around, modules, numbers, own)
+    outer = _add_name(around, modules, numbers, own)
     module = modules.get(path)
     kind = module.type if module is not None else path.rpartition(".")[2]
     own[path] = f"{outer}.{kind}_{numbers[kind]}".lstrip(".")
@@ -169,14 +170,11 @@ def _name(path: str, modules: Mapping[str, Any], numbers: dict[str, int], own: d
     return own[path]
 
 
-# Longest common subsequence, in O(ND) time for D differences.
-
-
-# Kernels without operators: those of a replayed graph, or of a profile of a device alone, by order and family
+# Kernels without operators, from a replayed graph or from a profile of the device only: joined by order and family.
 #
-# Products, convolutions and attention are anchors. They are joined only if all of them are there, in the order of the
-# model: if one is missing or fused, nothing is joined, rather than shifted. Between two anchors, kernels of a family
-# are joined if there are equally many calls of it. Nothing else is joined.
+# Products, convolutions and attention are anchors. They are joined only if all anchors of the model are there in order:
+# if one is missing or fused, the pairs after it would be wrong, so nothing is joined. Between two anchors, the kernels
+# of a family are joined if the model has equally many calls of that family.
 
 
 ANOTHER_REPLAY = "of another replay"
@@ -220,9 +218,10 @@ _FAMILIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
         ("add", r"functor\w*_add"),
     )
 )
-"""Families of kernels by their names in lower case, the first that fits; ``helper`` is a part of the anchor before."""
+"""Families of kernels by patterns of lower-case names; the first match counts. A ``helper`` is part of the anchor
+before it."""
 
-_OF_CALLS: Mapping[str, str] = {
+_FAMILY_OF_OP: Mapping[str, str] = {
     **dict.fromkeys(("linear", "matmul", "einsum"), "gemm"),
     **dict.fromkeys(("conv", "conv_transpose", "deconv"), "conv"),
     **dict.fromkeys(("layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm"), "norm"),
@@ -241,17 +240,20 @@ def family_of(kernel: str) -> str:
 
 
 def _with_kernels(
-    trace: Trace, profile: Profile, own: set[int], there: set[int]
+    trace: Trace, profile: Profile, paired: set[int], paired_there: set[int]
 ) -> tuple[Profile, dict[int, CallTime], dict[int, int]]:
-    """Return the profile with unjoined kernels as other work, the times of calls, and calls in the kernel of others."""
-    kernels = [each for position, some in profile.kernels.items() if position not in there for each in some]
+    """Return the profile with unjoined kernels as other work, the times of joined calls, and fused calls.
+
+    Fused calls have no kernel of their own; they map to the call whose kernel computes them.
+    """
+    kernels = [each for position, some in profile.kernels.items() if position not in paired_there for each in some]
     if not kernels:
         return profile, {}, {}
     kernels.sort(key=lambda each: each[1].start)
     names = [family_of(name) for name, _ in kernels]
     anchors = [k for k, name in enumerate(names) if name in ANCHORS]
-    runs = [i for i, record in enumerate(trace) if i not in own and _runs(record.cost)]
-    families = {i: _OF_CALLS.get(op := trace.records[i].call.layer.op, op) for i in runs}
+    runs = [i for i, record in enumerate(trace) if i not in paired and _moves_bytes(record.cost)]
+    families = {i: _FAMILY_OF_OP.get(op := trace.records[i].call.layer.op, op) for i in runs}
     products = [i for i in runs if families[i] in ANCHORS]
     groups = _groups_of(trace, products, families)
     kinds = [names[k] for k in anchors]
@@ -259,15 +261,16 @@ def _with_kernels(
     inside: dict[int, int] = {}
     joined: set[int] = set()
     others: set[int] = set()
+    # Try a kernel per product first, then a kernel per group of products with the same operand.
     for main in (products, [max(group, key=partial(_operations, trace)) for group in groups]):
-        n, rest = divmod(len(anchors), len(main)) if main else (0, 1)
-        if rest or not n or kinds != [families[i] for i in main] * n:
+        n_replays, rest = divmod(len(anchors), len(main)) if main else (0, 1)
+        if rest or not n_replays or kinds != [families[i] for i in main] * n_replays:
             continue
-        ends = [anchors[r * len(main) + len(main) - 1] + 1 for r in range(n)]
+        ends = [anchors[r * len(main) + len(main) - 1] + 1 for r in range(n_replays)]
         firsts = [0, *ends[:-1]]
         lengths = [sum(time.device for _, time in kernels[a:b]) for a, b in zip(firsts, ends, strict=True)]
-        replay = sorted(range(n), key=lengths.__getitem__)[(n - 1) // 2]
-        first, end = firsts[replay], len(kernels) if replay == n - 1 else ends[replay]
+        replay = sorted(range(n_replays), key=lengths.__getitem__)[(n_replays - 1) // 2]  # the median
+        first, end = firsts[replay], len(kernels) if replay == n_replays - 1 else ends[replay]
         others = {*range(first), *range(end, len(kernels))}
         mine = anchors[replay * len(main) : (replay + 1) * len(main)]
         for k, i in _joined(names, mine, first, end, runs, main, families):
@@ -277,18 +280,18 @@ def _with_kernels(
             inside = {i: at for at, group in zip(main, groups, strict=True) for i in group if i != at}
         break
     return (
-        _without(profile, kernels, joined, others, (len(anchors), len(products))),
+        _with_unjoined_kernels(profile, kernels, joined, others, (len(anchors), len(products))),
         {i: _sum(times) for i, times in found.items()},
         inside,
     )
 
 
-def _runs(cost: Cost | None) -> bool:
+def _moves_bytes(cost: Cost | None) -> bool:
     return cost is not None and any(size != 0 for size in (cost.mread, cost.mwrite))
 
 
 def _groups_of(trace: Trace, products: Sequence[int], families: Mapping[int, str]) -> list[list[int]]:
-    # Products of one operand, such as queries, keys and values, which engines compute by one kernel.
+    # Engines compute consecutive products of one operand, such as queries, keys and values, by one kernel.
     groups: list[list[int]] = []
     for i in products:
         inputs = trace.records[i].call.inputs[:1]
@@ -310,7 +313,7 @@ def _joined(
     main: Sequence[int],
     families: Mapping[int, str],
 ) -> Iterator[tuple[int, int]]:
-    """Yield kernels and the calls that they compute: anchors, their helpers, and what is between two anchors."""
+    """Yield pairs of a kernel and the call that it computes: anchors, their helpers, and kernels between anchors."""
     place = {i: at for at, i in enumerate(runs)}
     bounds = [first - 1, *anchors, end]
     calls = [-1, *(place[i] for i in main), len(runs)]
@@ -335,7 +338,7 @@ def _sum(times: Sequence[CallTime]) -> CallTime:
     return CallTime(device, host, alone, n, aside, min(each.start for each in times))
 
 
-def _without(
+def _with_unjoined_kernels(
     profile: Profile,
     kernels: Sequence[tuple[str, CallTime]],
     joined: set[int],
@@ -366,12 +369,15 @@ LONGEST_NAME = 100
 """Maximum characters of the name of a kernel that is not joined."""
 
 
+# Longest common subsequence, in O(ND) time for D differences.
+
+
 MOST_DIFFERENCES = 3000
-"""The maximum number of items in only one of the sequences; beyond, equal items are paired in order."""
+"""The maximum number of differences between two sequences; beyond, only their common start and end are paired."""
 
 
 def aligned(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Return positions of equal items, ascending in both sequences, as many as there are.
+    """Return a longest common subsequence, as pairs of positions that ascend in both sequences.
 
     Source: E. W. Myers, An O(ND) difference algorithm and its variations, Algorithmica 1 (1986).
     """
@@ -431,12 +437,12 @@ CHANGES_OF_LAYOUT = "changes of layout"
 def with_runtime_profile(trace: Trace, path: str | PathLike[str]) -> Trace:
     """Return the run of a graph with the measurements of a runtime.
 
-    A kernel may compute several calls. Its time is that of the one with the most operations, and the others have no
-    kernel of their own.
+    A kernel may compute several calls. Its time then counts for the call with the most operations, and the other calls
+    have no kernel of their own.
 
     Raises:
-        CostError: if the run is not that of a graph with names, if the file cannot be read, or if it names none of the
-            nodes.
+        CostError: if the run is not from a graph with named nodes, if the file cannot be read, or if it names none of
+            the nodes.
     """
     if not trace.run.nodes:
         raise CostError(
@@ -446,7 +452,7 @@ def with_runtime_profile(trace: Trace, path: str | PathLike[str]) -> Trace:
     found = read_runtime_profile(path)
     regions = Regions(trace, found.kernels)
     if not regions.anchors:
-        raise CostError(f"{fsdecode(path)} names no node of this model: it is the profile of another one")
+        raise CostError(f"{fsdecode(path)} names no node of this model. Pass the profile of this model file")
     members: dict[int, list[int]] = defaultdict(list)
     for position, k in regions.core.items():
         members[k].append(position)
@@ -492,9 +498,10 @@ def _owner(k: int, kernel: KernelTime, mains: dict[int, int], regions: Regions) 
 
 # Regions: the calls of a graph that each kernel computes.
 #
-# A kernel has the name of a node, or of the value that it produces, with words of the optimization that made it; or
-# only an operator, if the runtime created it. That node is its anchor. A kernel may compute further nodes: back from an
-# epilogue to the product that its operator names, and nodes whose producer or only reader it computes.
+# A runtime names a kernel by a node or by the value that the node produces, with suffixes from its optimizer; this node
+# is the anchor of the kernel. A kernel that the runtime created has only an operator: its anchor is the next free node
+# of that operator. A kernel may compute further nodes: from its anchor back to the product that its operator names, and
+# nodes without a kernel whose producer or only reader it computes.
 
 
 LAYOUT = re.compile(r"^(Reorder|Reformat|Memcpy|Mem_?copy)|gemm_(in|out)put_reshape|^Reformatting")
@@ -521,7 +528,7 @@ STANDS_FOR: Mapping[str, tuple[str, ...]] = {
 """The operators of a graph that a runtime's own kernels stand for, the most characteristic one first."""
 
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "Attention")
-"""The operators that no kernel except attention computes without naming them."""
+"""The operators that a kernel computes only if it names them; attention kernels also compute unnamed ones."""
 
 _OPTIMIZER_WORDS = re.compile(r"(_nchwc|_nhwc|_token_\d+|/\w+Fusion/?\w*|/\w+Fusion/)+$")
 
@@ -529,17 +536,17 @@ _SUBGRAPH_PREFIX = re.compile(r"^.*\.(body|then_branch|else_branch)/")
 
 
 class Regions:
-    """The kernels of a run by the calls that they compute.
+    """The calls that each kernel of a run computes. Calls and kernels are named by position.
 
     Args:
         trace: the run of the graph.
-        kernels: what the runtime measured.
+        kernels: the kernels that the runtime measured.
 
     Attributes:
-        owner: the position of a kernel by that of a call.
-        core: the same, for calls that the kernel states by name or by its operator only.
-        anchors: the position of the call by that of the kernel, of kernels that have one.
-        layout: the positions of kernels that only change the layout of values.
+        owner: the kernel of each call.
+        core: the same, only for calls that follow from the name or the operator of the kernel.
+        anchors: the anchor of each kernel that has one.
+        layout: the kernels that only change the layout of values.
     """
 
     core: dict[int, int]
@@ -584,15 +591,15 @@ class Regions:
                 self.anchors[k] = found[-1]
 
     def _between(self, first: int, last: int) -> set[int]:
-        ways = []
+        reachable = []
         for start, step in ((first, self._readers.__getitem__), (last, self._producers_of)):
             seen, waiting = {start}, [start]
             while waiting:
                 new = {*step(waiting.pop())} - seen
                 seen |= new
                 waiting += new
-            ways.append(seen)
-        return ways[0] & ways[1]
+            reachable.append(seen)
+        return reachable[0] & reachable[1]
 
     def _position(self, name: str) -> int | None:
         # Optimizers append words to names: cut them off until a known name is left.
@@ -707,7 +714,7 @@ class KernelTime(NamedTuple):
     Attributes:
         names: the names of nodes or values of the graph that the runtime states.
         op: the operator that it ran, in the words of the runtime.
-        shapes: of its outputs, where they are stated.
+        shapes: the shapes of its outputs; empty if the runtime does not state them.
         start, end: when it ran.
     """
 
@@ -722,7 +729,7 @@ class RuntimeProfile(NamedTuple):
     """The times of one run of a runtime.
 
     Attributes:
-        device: the runtime and what it ran on.
+        device: the runtime and its processor.
         kernels: the kernels in the order in which they ran.
         span: nanoseconds of the run.
     """
@@ -733,10 +740,12 @@ class RuntimeProfile(NamedTuple):
 
 
 def read_runtime_profile(path: str | PathLike[str]) -> RuntimeProfile:
-    """Return the profile of one run from a file; of several runs, the one with the median time, without the first.
+    """Return the profile of one run from a file; of several runs, the one with the median time.
+
+    The first of several runs is skipped, because it warms up.
 
     Raises:
-        CostError: if the file cannot be read, or is of none of these formats.
+        CostError: if the file cannot be read, or has no known format.
     """
     name = fsdecode(path)
     text = _text(name)
@@ -774,10 +783,10 @@ def _of_json(text: str, name: str) -> RuntimeProfile | None:
     events = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
     if any(any(key in each for key in TENSORRT_TIMES) for each in events):
         return _of_tensorrt(events)
-    return _of_onnx_runtime([each for each in events if _whole(each.get("ts")) and _whole(each.get("dur"))])
+    return _of_onnx_runtime([each for each in events if _is_whole(each.get("ts")) and _is_whole(each.get("dur"))])
 
 
-def _whole(value: object) -> bool:
+def _is_whole(value: object) -> bool:
     return type(value) is int and 0 <= value < 2**53
 
 
@@ -862,10 +871,10 @@ def _one_after_another(device: str, rows: Iterable[tuple[tuple[str, ...], str, f
 
 
 def run_with(trace: Trace, profile: Any) -> Trace:
-    """Return a run with the times of the report of another one, or of the file of a runtime.
+    """Return a run with the times of another report, or of the profile file of a runtime.
 
     Raises:
-        TypeError: if ``profile`` is neither.
+        TypeError: if ``profile`` is neither a report nor a path.
         CostError: if it cannot be read, or no call matches.
     """
     if isinstance(profile, (str, PathLike)):

@@ -1,16 +1,17 @@
-"""Where the time of a run goes: measured time, bound and lost time of its calls, and work outside of them.
+"""Where the time of a run goes: measured time, bound and lost time of its calls, and other work.
 
-Two measured runs can be compared group by group. Lost time is above the bound and above the time in which main memory
-moves all bytes of a call.
+The limit of a call is its bound or, if longer, the time in which main memory moves all its bytes. Measured time above
+the limit is lost. The span of a profile is its duration: calls, other work and idle time add up to it. Two measured
+runs can be compared group by group.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from math import fsum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from costcore.analyses.devices.device import TF32
 from costcore.analyses.timing.bound import may_round, product_dtype
@@ -30,7 +31,9 @@ from costcore.trace.trace import Trace
 
 IDLE = "idle"
 
-LOST = "lost: measured time less the bound or, if longer, the time of all bytes of a call at the bandwidth of memory"
+LOST = (
+    "lost: measured time above the bound or, if longer, above the time to move all bytes of a call at memory bandwidth"
+)
 
 FUSED_IS_TWO = "FLOP/s: a fused multiply-add is two FLOPs, as in the peaks of devices; in other FLOPs it is one"
 
@@ -102,9 +105,10 @@ class Measured(Result):
 
     @cached_property
     def mfu(self) -> float | None:
-        """The MFU over the span: products of the forward and backward pass at the data-sheet peak of the device.
+        """The MFU: the time of all matrix products at the data-sheet peak of the device, as a share of the span.
 
-        Of several dtypes, each counts at its own peak. None without a device or products, or if a peak is unknown.
+        Only products of the forward and backward pass count, each at the peak of its dtype. None without a device or
+        products, or if a peak is unknown.
         """
         if self.times is None or not self.profile.span:
             return None
@@ -124,7 +128,7 @@ class Measured(Result):
         return seconds / (self.profile.span / 1e9) if seconds else None
 
     def showing(self, key: str, top: int | None = None) -> Measured:
-        """Return the same view, which shows a table of other groups; see :meth:`table`."""
+        """Return a view that shows the table of this key; arguments as for :meth:`table`."""
         self.table(key, top)
         return Measured(self.trace, self.profile, self.times, self.n_missed, key, top)
 
@@ -181,7 +185,7 @@ class Measured(Result):
             row["span_seconds%"] = 100 * group.alone * 1e9 / self.profile.span
         if group.of_bound is not None:
             row["of_bound"] = group.of_bound
-        if group.seconds and group.n_bytes:  # something of it is counted
+        if group.seconds and group.n_bytes:  # at least one of its calls is counted
             row["achieved_flops"] = round(group.flops / group.seconds)
             row["achieved_bandwidth"] = round(group.n_bytes / group.seconds)
         return row
@@ -237,9 +241,9 @@ class Measured(Result):
         of_call = keys_of(self.trace)[by]
         lanes: dict[str, list[Span]] = {name: [] for name in names[:MOST_LANES]}
         rest: list[Span] = []
-        places = {call.name: i for i, call in enumerate(self.trace.calls)}
+        positions = {call.name: i for i, call in enumerate(self.trace.calls)}
         for each in self.calls:
-            start = self.profile.calls[places[each.call.name]].start
+            start = self.profile.calls[positions[each.call.name]].start
             kind = PHASES.get(each.call.phase, "others")
             lanes.get(of_call(each.call), rest).append(Span(start / 1e9, each.time / 1e9, kind, each.call.name))
         yield from ((name or "(no module)", spans) for name, spans in lanes.items())
@@ -260,7 +264,7 @@ class Measured(Result):
         return self._share(self.profile.idle / 1e9) + longest
 
     def against(self, other: Measured, by: str | None = None) -> MeasuredChange:
-        """Compare the measured time of this run with that of a later one, group by group.
+        """Compare the measured times of this run and a later one, group by group.
 
         Args:
             other: the measured view of the second run.
@@ -271,7 +275,7 @@ class Measured(Result):
             ValueError: for another key.
         """
         if not isinstance(other, Measured):
-            raise TypeError(f"against expects what report.measured() returns (got {type(other).__name__})")
+            raise TypeError(f"against expects the result of report.measured() (got {type(other).__name__})")
         chosen = by or ("op" if "op" in (self._default_key, other._default_key) else "class")
         self.by(chosen)
         return MeasuredChange(self, other, chosen)
@@ -296,11 +300,12 @@ class Measured(Result):
         for native, time in uncounted.most_common(5):
             lines.append(f"not counted: {native}, {time / whole:.1%} of the time of calls" if whole else native)
         if profile.inside:
-            lines.append(f"{len(profile.inside)} calls have no kernel of their own: computed by another, or before")
+            n = len(profile.inside)
+            lines.append(f"{n} calls have no kernel of their own: computed by another call's kernel, or before the run")
         if self.n_missed:
             lines.append(f"{self.n_missed} calls of the run are not in the profile")
         if profile.tf32:
-            lines.append("names of kernels say that products of float32 were rounded to TF32")
+            lines.append("kernel names show that float32 products were rounded to TF32")
         return lines
 
     @cached_property
@@ -312,20 +317,7 @@ class Measured(Result):
 
 
 SAME = 0.02
-"""The relative difference of work or speed below which they are called the same: clocks and kernels vary by as much."""
-
-
-class View(Protocol):
-    """A measured view of a run: :class:`costcore.analyses.measured.measured.Measured`."""
-
-    profile: Profile
-
-    @property
-    def total(self) -> MeasuredGroup:
-        """All calls together."""
-
-    def by(self, key: str = ...) -> Sequence[MeasuredGroup]:
-        """Return the sums by a key."""
+"""The maximum relative change of work or speed that counts as none: clocks and kernels vary by as much."""
 
 
 class MeasuredChange(Result):
@@ -333,15 +325,15 @@ class MeasuredChange(Result):
 
     Args:
         before: the measured view of the first run.
-        after: that of the second.
+        after: the measured view of the second run.
         by: the key to group calls by; see :meth:`Measured.by`.
     """
 
-    before: View
-    after: View
+    before: Measured
+    after: Measured
     by: str
 
-    def __init__(self, before: View, after: View, by: str = "class") -> None:
+    def __init__(self, before: Measured, after: Measured, by: str = "class") -> None:
         self.before, self.after, self.by = before, after, by
 
     def _picture(self, theme: Theme) -> Picture:
@@ -417,7 +409,7 @@ MOST_LANES = 7
 """The groups with a lane of their own in the timeline; one more has the others."""
 
 PHASES = {"forward": "value", "backward": "saved", "recompute": "temporary", "optimizer": "optimizer"}
-"""The class of the style sheet that colors the calls of a phase."""
+"""The CSS class that colors the calls of each phase."""
 
 TITLES = {
     "call": "Call",
@@ -509,7 +501,7 @@ def measured_calls(trace: Trace, profile: Profile, times: Times | None) -> list[
         flops, n_bytes = work_of(record.cost, record.call)
         length = time.device if profile.clock == "device" else time.host
         bound = bounds.get(record.call.name)
-        if bound and not length:  # its kernels are not in the file, as of a graph that is captured
+        if bound and not length:  # its kernels are not in the file, for example while a CUDA graph is captured
             bound = None
         limit = None if bound is None else limits[record.call.name]
         found.append(MeasuredCall(record.call, length, time.alone, time.host, bound, flops, n_bytes, limit))

@@ -1,4 +1,4 @@
-"""The memory of a run: which blocks were alive when, and what its peak consists of."""
+"""The memory of a run: the lifetimes of its blocks, and the blocks at the peak."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from costcore.ledger.ledger import MemoryData
 
 
-# The quantities of memory: bytes alive during a run whose memory was recorded, and the arena of an inference.
+# The quantities of memory: live bytes of a run with recorded memory, and the arena of an inference.
 
 
 def _memory(ledger: Ledger) -> MemoryData:

@@ -182,10 +182,10 @@ def _requests_and_frees(ledger: MemoryLedger) -> Iterator[tuple[int, int, bool]]
         yield event, number, not is_death
 
 
-# Pools: how a request is served, and what happens when it is freed.
+# Pools: how blocks are allocated and freed.
 #
-# The rules are those of ``c10/cuda/CUDACachingAllocator.cpp`` and ``c10/core/AllocatorConfig.h`` of PyTorch 2.13, for
-# one stream and a device that is large enough.
+# The rules come from ``c10/cuda/CUDACachingAllocator.cpp`` and ``c10/core/AllocatorConfig.h`` of PyTorch 2.13, for one
+# stream and a device that is large enough.
 
 
 MIB = 2**20

@@ -51,14 +51,14 @@ class Arena(Result):
     """The memory of an inference run with static places for its values, as on a microcontroller.
 
     A value is alive from the call that makes it to its last reader; outputs of the model, to the end; inputs, from the
-    start. The inputs and outputs of a call are alive together. Views share the memory of what they view. Weights are
-    apart: they are read where they are stored (flash).
+    start. The inputs and outputs of a call are alive together. Views share the memory of their base. Weights do not
+    count: they are read where they are stored (flash).
 
     Three figures, each with its own name:
 
     * :attr:`peak`: the largest sum of live values, in the order of the file. No layout for this order needs less.
     * :attr:`size`: the bytes of a layout that was found, :attr:`offsets`. It is never below the peak, and it can be
-      used as it is. If it equals the peak, no smaller layout exists; otherwise that is unknown.
+      used as it is. If it equals the peak, no smaller layout exists; otherwise one may exist.
     * :attr:`lower_bound`: no order of the calls needs less. It is never above the peak. If :attr:`is_exact`, calls in
       the order of :attr:`order` need no more.
 
@@ -482,7 +482,7 @@ def _extent(offsets: Sequence[int], sizes: Sequence[int]) -> int:
 def _count_conflicts(lifetimes: Sequence[Lifetime]) -> int:
     n_steps = max((life.last_use for life in lifetimes), default=0) + 2
     born, died = [0] * n_steps, [0] * n_steps
-    # Count pairs without lists of them, whose memory is proportional to their number.
+    # Lists of pairs could exhaust memory, so pairs are only counted.
     for life in lifetimes:
         born[life.born] += 1
         died[life.last_use + 1] += 1
@@ -521,7 +521,7 @@ def _place_lowest(order: Sequence[int], sizes: Sequence[int], conflicts: Sequenc
 
 
 def _place_by_birth(lifetimes: Sequence[Lifetime], sizes: Sequence[int], by_birth: Sequence[int]) -> list[int]:
-    # As a run-time allocator does that always takes the lowest gap.
+    # A run-time allocator that always takes the lowest gap gives the same offsets.
     offsets = [0] * len(sizes)
     leaving: dict[int, list[int]] = {}
     for i in by_birth:
@@ -537,7 +537,7 @@ def _place_by_birth(lifetimes: Sequence[Lifetime], sizes: Sequence[int], by_birt
         while gone < len(ends) and ends[gone] <= lifetimes[i].born:
             gaps = _merged_gaps(gaps, [(offsets[j], offsets[j] + sizes[j]) for j in leaving[ends[gone]]])
             gone += 1
-        if gaps and gaps[-1][1] == top:  # free up to the end of what is used
+        if gaps and gaps[-1][1] == top:  # the last gap reaches the end of the used memory
             top = gaps.pop()[0]
         for k, (start, end) in enumerate(gaps):
             if end - start >= size:
@@ -590,7 +590,7 @@ class Slot(NamedTuple):
 def arena_rows(
     values: Sequence[Mapping[str, Any]], whole: Mapping[str, Any], sort: Column | None, top: int | None
 ) -> list[Mapping[str, Any]]:
-    """Return the entries of the values, the largest first, and that of the whole arena.
+    """Return the entries of the values, the largest first, and the entry of the whole arena.
 
     Args:
         values: an entry per value.
@@ -637,7 +637,7 @@ MICROCONTROLLER = 16 * 2**20
 
 
 def memories_of(arena: Arena) -> tuple[str, str]:
-    """Return what the memories of values and weights are called: SRAM and flash if a microcontroller can have both."""
+    """Return the names of the memories of values and weights: SRAM and flash if a microcontroller can hold both."""
     sizes = [arena.weights, arena.peak]
     is_small = all(is_symbolic(size) or size <= MICROCONTROLLER for size in sizes)
     return ("peak SRAM", "flash") if is_small else ("peak memory", "")

@@ -1,7 +1,7 @@
 """The memory of a training or inference run: the tensor peak, its blocks by kind, and the requests to an allocator.
 
-After the report come its renderings: the plot, the picture of pages, the tables, the saved operands of each call, the
-quantities, and the two sections of the HTML page.
+After the result class come its renderings: the plot, the picture of pages, the tables, the saved operands of each
+call, and two sections of the HTML page.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MOST_BLOCKS_OF_TEXT = 5
 """The number of blocks in ``print`` and notebooks; a row sums the others."""
 
 COLUMNS = ("kind", "module", "name", "call", "shape", "nbytes", "nbytes%")
-"""The columns of their table."""
+"""The columns of the table of blocks."""
 
 TIMELINE = (
     *(Column("call", "Call"), Column("phase", "Phase"), Column("module", "Module")),
@@ -67,9 +67,9 @@ class Memory(Result, MemoryData):
         """Return the memory that a caching allocator takes from the device: ``.allocated`` and ``.reserved``.
 
         Args:
-            name: the name of the allocator, ``"cuda"``: that of PyTorch for GPUs, on one stream.
-            device: the device, a key of :attr:`by_device`; default: the one with the highest peak, but the CPU only if
-                there is no other.
+            name: the name of the allocator, ``"cuda"``: the allocator of PyTorch for GPUs, on one stream.
+            device: the device, a key of :attr:`by_device`; default: the device with the highest peak except the CPU,
+                or the CPU if there is no other.
             settings: its settings by name, :class:`~costcore.analyses.memory.allocator.Settings`.
 
         Raises:
@@ -168,10 +168,10 @@ def _plot_areas(found: Memory, steps: list[MemoryStep], kinds: list[str], theme:
     (top,), title = in_units(Column("live", "Live memory", "bytes"), [found.peak])
     unit = top / max(found.peak, 1)
     axes = axes_of(theme)
-    places = [*range(len(steps) + 1)]
+    edges = [*range(len(steps) + 1)]
     stacks = [[step.by_kind.get(kind, 0) * unit for step in steps] for kind in kinds]
     colors = [theme.colors[COLORS[kind]] if kind in COLORS else theme.gray for kind in kinds]
-    axes.stackplot(places, [[*stack, stack[-1]] for stack in stacks], step="post", colors=colors, labels=kinds)
+    axes.stackplot(edges, [[*stack, stack[-1]] for stack in stacks], step="post", colors=colors, labels=kinds)
     peak = max(range(len(steps)), key=lambda i: steps[i].live)
     axes.axvline(peak + 0.5, color=theme.ink, linewidth=1, linestyle="--", label="peak")
     axes.set(xlabel=f"Calls in order of execution\npeak {label(found.where)}", ylabel=title, xticks=[])
@@ -401,7 +401,7 @@ def memory_rows(memory: MemoryData, top: int | None, with_module: bool = False) 
     Args:
         memory: the memory of the run.
         top: the maximum number of blocks; a row ``others`` sums the remaining ones. None for all.
-        with_module: whether the table shows the module of a block too, so that its name need not repeat it.
+        with_module: whether the table also shows the module of a block; its name then omits the module.
     """
     blocks = memory.blocks()
     if with_module:

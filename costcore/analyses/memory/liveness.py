@@ -54,7 +54,7 @@ class _OrderedStep(NamedTuple):
     call: Call | None
     steps: Sequence[Step]
     writes: bool = False
-    """Whether the call writes elements, as views do not."""
+    """Whether the call writes elements; views do not."""
 
 
 def _ordered_steps(trace: Trace) -> Iterator[_OrderedStep]:
@@ -102,7 +102,7 @@ class _BlockReader:
     def __init__(self, trace: Trace, returns_copies: bool) -> None:
         self._trace = trace
         self._flow = trace.run.dataflow
-        self._apart = frozenset(trace.run.returned if returns_copies else ())
+        self._copied = frozenset(trace.run.returned if returns_copies else ())
         self._parents: dict[int, int] = {}
         self._blocks: dict[int, int] = {}
         self._found: list[Block] = []
@@ -158,7 +158,7 @@ class _BlockReader:
                     for identity, storage in zip((*call.inputs, *call.outputs), call.storages, strict=True):
                         if identity and storage:
                             self._join(identity, -storage)
-                elif call.layer.op in VIEWS and call.inputs and call.outputs and call.outputs[0] not in self._apart:
+                elif call.layer.op in VIEWS and call.inputs and call.outputs and call.outputs[0] not in self._copied:
                     self._join(call.outputs[0], call.inputs[0])
             for step in steps:
                 for view, of in step.views:
@@ -424,7 +424,7 @@ def steps_in_order(lifetimes: Lifetimes, order: Sequence[int]) -> Lifetimes:
 
     Args:
         lifetimes: the values of the run.
-        order: the indices of all steps; each comes after those that make what it reads, and loops stay together.
+        order: the indices of all steps; each follows the steps that make the blocks it reads; loops stay together.
     """
     now = {index: position for position, index in enumerate(order)}
     ordered = [lifetimes.steps[each] for each in order]
@@ -439,7 +439,10 @@ def steps_in_order(lifetimes: Lifetimes, order: Sequence[int]) -> Lifetimes:
         replace(block, born=born[i], last_use=len(steps) - 1 if block.is_kept else last_use[i])
         for i, block in enumerate(lifetimes.blocks)
     ]
-    spans = [(min(places), max(places)) for places in ([now[i] for i in range(a, b + 1)] for a, b in lifetimes.spans)]
+    spans = []
+    for first, last in lifetimes.spans:
+        positions = [now[i] for i in range(first, last + 1)]
+        spans.append((min(positions), max(positions)))
     return lifetimes._replace(steps=steps, blocks=blocks, spans=sorted(spans))
 
 
@@ -453,7 +456,7 @@ def merged(lifetimes: Lifetimes, inplace: bool, first: int = 0, last: int | None
         lifetimes: the values of a run.
         inplace: whether element-wise results are written over operands too.
         first: only blocks that are born in this step or a later one are joined and returned.
-        last: the last such step; default: that of the run.
+        last: the last such step; default: the last step of the run.
     """
     return _BlockMerger(lifetimes, inplace, first, len(lifetimes.steps) - 1 if last is None else last).run()
 
@@ -467,7 +470,7 @@ class _BlockMerger:
         made = [block for i in self._range for block in lifetimes.steps[i].makes]
         self._among = range(len(lifetimes.blocks)) if is_whole else frozenset(made)
         self._into: dict[int, int] = {}
-        self._dies: dict[int, int] = {}
+        self._last_use: dict[int, int] = {}
         self._kept: set[int] = set()
 
     def run(self) -> list[Block]:
@@ -496,18 +499,18 @@ class _BlockMerger:
             for block in self._lifetimes.steps[i].reads:
                 if block in self._among and self._lifetimes.blocks[block].born < first + self._is_input(block):
                     current = self._current(block)
-                    self._dies[current] = max(self._end_of(current), last)
+                    self._last_use[current] = max(self._end_of(current), last)
 
     def _is_input(self, block: int) -> bool:
         return self._lifetimes.blocks[block].kind == "input"
 
     def _result(self, index: int) -> Block:
         block = self._lifetimes.blocks[index]
-        if index not in self._dies:
+        if index not in self._last_use:
             return block
         kept = block.is_kept or index in self._kept
         kind = "output" if kept and block.kind == "value" else block.kind
-        return replace(block, last_use=self._dies[index], is_kept=kept, kind=kind)
+        return replace(block, last_use=self._last_use[index], is_kept=kept, kind=kind)
 
     def _current(self, block: int) -> int:
         while block in self._into:
@@ -515,18 +518,18 @@ class _BlockMerger:
         return block
 
     def _end_of(self, block: int) -> int:
-        return self._dies.get(block, self._lifetimes.blocks[block].last_use)
+        return self._last_use.get(block, self._lifetimes.blocks[block].last_use)
 
     def _join(self, i: int, made: int, taken: int) -> bool:
         a, b = self._current(made), self._current(taken)
-        # Only a block of the same size whose last use is this step can be taken over, never an input or a result.
+        # Only a block of the same size can be taken over, at its last use, and never an input or a result.
         new, old = self._lifetimes.blocks[a], self._lifetimes.blocks[b]
         if a == b or old.kind == "input" or old.is_kept or b in self._kept or new.born != i:
             return False
         if self._end_of(b) != i or not _equal(new.nbytes, old.nbytes):
             return False
         self._into[a] = b
-        self._dies[b] = self._end_of(a)
+        self._last_use[b] = self._end_of(a)
         if new.is_kept or a in self._kept:
             self._kept.add(b)
         return True
@@ -612,7 +615,7 @@ def reused(blocks: Iterable[Block], last: int) -> list[Block]:
     Source: ``FindReusableTensor`` of ``onnxruntime/core/framework/allocation_planner.cc``.
 
     Args:
-        blocks: the values, after merging those that overwrite their operands.
+        blocks: the values, after merging values that overwrite their operands.
         last: index of the last step.
     """
     buffers: list[Block] = []

@@ -223,7 +223,7 @@ class _SingleNode:
         self.alive_after = alive
         for block in freed:
             self.alive_after -= sizes[block]
-        for block in node.makes:  # which others read later, or the caller
+        for block in node.makes:  # later nodes or the caller read these
             self.alive_after += sizes[block]
 
 
@@ -313,8 +313,8 @@ class _Part:
     def _search(self, most_states: int) -> tuple[tuple[int, list[int]] | None, int]:
         """Return the minimum bytes with an order that reaches them, and the number of sets of nodes that were visited.
 
-        Live bytes depend only on the set of finished nodes: dynamic programming over these sets, by size. With too many
-        sets, the first result is None.
+        Live bytes depend only on the set of finished nodes, so this is a dynamic program over these sets, by size. The
+        first result is None if there are too many sets.
         """
         n, visited = len(self._nodes), 0
         if n > most_states:
@@ -376,11 +376,12 @@ class _Part:
     def _greedy_order(self) -> list[int]:
         # Next is always the node after which the fewest bytes are alive.
         left = {block: len(readers) for block, readers in self._readers.items()}
-        rest: dict[int, int] = {}
+        # The XOR of the readers of a block that have not run: once one reader is left, it is that reader.
+        unfinished: dict[int, int] = {}
         for i, node in enumerate(self._nodes):
             for block in node.reads:
                 if block in left:
-                    rest[block] = rest.get(block, 0) ^ i
+                    unfinished[block] = unfinished.get(block, 0) ^ i
         waits = [len(before) for before in self._before]
         done = [False] * len(self._nodes)
 
@@ -395,15 +396,15 @@ class _Part:
         while queue:
             key, i = heappop(queue)
             if done[i] or key != growth(i):
-                continue  # a newer entry of this node follows, or has been taken
+                continue  # outdated: the queue has or had a newer entry of this node
             done[i] = True
             order.append(i)
             for block in self._nodes[i].reads:
                 if block in left:
                     left[block] -= 1
-                    rest[block] ^= i
-                    if left[block] == 1 and not waits[rest[block]] and not done[rest[block]]:
-                        heappush(queue, (growth(rest[block]), rest[block]))
+                    unfinished[block] ^= i
+                    if left[block] == 1 and not waits[unfinished[block]] and not done[unfinished[block]]:
+                        heappush(queue, (growth(unfinished[block]), unfinished[block]))
             for other in self._after[i]:
                 waits[other] -= 1
                 if not waits[other]:
@@ -429,7 +430,7 @@ def _saved(node: _Node, is_last_reader: Callable[[int], bool]) -> int:
 
 
 SAMPLES = (1, 2, 64, 4096)
-"""Values of all symbols to compare two sums at before a proof is tried."""
+"""Values of all symbols, at which two sums are compared before a proof is tried."""
 
 
 def live_bytes(blocks: Sequence[Block], n_steps: int) -> list[Dim]:
@@ -464,7 +465,7 @@ def _expression(terms: frozenset[tuple[Any, Any]]) -> Dim:
 
 
 def highest(amounts: Iterable[Dim]) -> Dim:
-    """Return the largest amount; ``Max(…)`` of those expressions that can be the largest for some sizes."""
+    """Return the largest amount; ``Max(…)`` of the expressions that can be the largest for some sizes."""
     distinct = list(dict.fromkeys(amounts))
     if not any(map(is_symbolic, distinct)):
         return max(distinct, default=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
@@ -48,9 +48,11 @@ class _OnDevice:
         """Return a quantity of this device; ``of`` returns its value for one call, given as a group."""
         name, title, doc = f"{name}@{self.parameter}", f"{title} ({self.place})", f"{doc} on {self.place}"
         kind = fields.pop("kind", "duration")
-        return Quantity(
-            name, title, kind, doc, self._of_calls(of), remarks=self._meaning, missing=self._missing, **fields
-        )
+
+        def of_calls(ledger: Ledger) -> Sequence[Any]:
+            return [of(group) for group in self.groups_of(ledger, ledger.calls)]
+
+        return Quantity(name, title, kind, doc, of_calls, remarks=self._meaning, missing=self._missing, **fields)
 
     def times(self, ledger: Ledger) -> Times:
         """Return the times of the run.
@@ -60,21 +62,19 @@ class _OnDevice:
         """
         return _times(ledger, self.device, self.dtype)
 
-    def _of_calls(self, of: Callable[[GroupTime], Any]) -> Callable[[Ledger], Sequence[Any]]:
-        def of_calls(ledger: Ledger) -> Sequence[Any]:
-            groups = {group.name: group for group in self.times(ledger).groups}
-            return [of(groups[call.name]) for call in ledger.calls]
-
-        return of_calls
+    def groups_of(self, ledger: Ledger, calls: Iterable[Call]) -> list[GroupTime]:
+        """Return the time of each call; without fusion, every call is a group."""
+        groups = {group.name: group for group in self.times(ledger).groups}
+        return [groups[call.name] for call in calls]
 
     def binds(self, ledger: Ledger, calls: Sequence[Call]) -> str:
         """Return the bottlenecks of calls, with the share of each in their time."""
-        from costcore.analyses.timing.time_report import UNKNOWN, seconds_by, shares_of
+        from costcore.analyses.timing.roofline import seconds_by
+        from costcore.analyses.timing.time_report import UNKNOWN, shares_of
 
-        groups = {group.name: group for group in self.times(ledger).groups}
-        of_calls = [groups[call.name] for call in calls]
-        is_unknown = calls and not any(group.is_bounded for group in of_calls)
-        return UNKNOWN if is_unknown else shares_of(seconds_by(of_calls))
+        groups = self.groups_of(ledger, calls)
+        is_unknown = groups and not any(group.is_bounded for group in groups)
+        return UNKNOWN if is_unknown else shares_of(seconds_by(groups))
 
     def calibrated(self, ledger: Ledger) -> float | None:
         """Return the calibrated time of the run.
@@ -112,18 +112,14 @@ def _bound(parameter: str) -> Quantity:
 
 
 def limits(parameter: str) -> Callable[[Ledger], Sequence[float | None]]:
-    """Return a function that returns the minimum time of each call if caches are empty.
+    """Return a function from a ledger to the minimum time of each call if caches are empty.
 
     It is the bound or, if longer, the time to move all bytes of the call from and to main memory; None if the bound is
     unknown.
     """
     on = _OnDevice(parameter)
 
-    def of_calls(ledger: Ledger) -> Sequence[float | None]:
-        groups = {group.name: group for group in on.times(ledger).groups}
-        return [on.times(ledger).limit(groups[call.name]) for call in ledger.calls]
-
-    return of_calls
+    return lambda ledger: [on.times(ledger).limit(group) for group in on.groups_of(ledger, ledger.calls)]
 
 
 def _binds(parameter: str) -> Quantity:
@@ -138,8 +134,7 @@ def _calibrated(parameter: str) -> Quantity:
 
     def total(ledger: Ledger, calls: Sequence[Call]) -> float | None:
         on.calibrated(ledger)
-        groups = {group.name: group for group in on.times(ledger).groups}
-        known = [groups[call.name].seconds for call in calls]
+        known = [group.seconds for group in on.groups_of(ledger, calls)]
         return None if None in known else fsum(filter(None, known))
 
     return on.quantity(
@@ -160,7 +155,7 @@ QUANTITIES = (
         at=_bound,
         certainty="bound",
     ),
-    Quantity(f"binds@{PARAMETER}", "Bound by", "text", "bottleneck of that time", at=_binds, certainty="bound"),
+    Quantity(f"binds@{PARAMETER}", "Bound by", "text", "bottleneck of the bound", at=_binds, certainty="bound"),
     Quantity(
         *(
             f"calibrated_seconds@{PARAMETER}",

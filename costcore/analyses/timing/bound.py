@@ -58,10 +58,10 @@ BOUNDS = (LEAST, OBSERVED)
 """The kinds of bounds: by the limits of the device, or also by the shortest kernel seen on it."""
 
 KERNEL = "kernel"
-"""The source of a bound given by the shortest kernel."""
+"""The binding resource if the shortest kernel gives the bound."""
 
 MARGIN = 0.9
-"""The minimum time of a kernel, as part of the shortest one seen: clocks differ."""
+"""The minimum time of a kernel, as a share of the shortest kernel seen: clocks differ."""
 
 
 def bound_of(work: Work, read: float, written: float, device: Device, is_observed: bool = False) -> Bound:
@@ -93,14 +93,14 @@ POLYNOMIAL_SLOTS = 4
 """The minimum operations of a special function on a vector engine: a polynomial, as in fast kernels."""
 
 INDEX_DTYPES = ("bool", "int32", "int64", "uint32", "uint64", "string")
-"""The dtypes of masks, indices and lengths: a call computes in another dtype, if it has one."""
+"""The dtypes of masks, indices and lengths. A call with tensors of other dtypes computes in those."""
 
 NOT_MULTIPLIED = ("_scale", "_zero_point")
 """Suffixes of the names of operands that scale a quantized product."""
 
 
 class Work(NamedTuple):
-    """Minimum busy seconds of each pipe of a device. Pipes work at the same time.
+    """Minimum busy seconds of each pipe, a part of an engine for one kind of operation. Pipes work at the same time.
 
     Attributes:
         matrix: the matrix engine.
@@ -137,7 +137,7 @@ class Work(NamedTuple):
 def _amounts(layer: Layer, cost: Cost, device: Device) -> Work:
     # Operations, not seconds; ``matrix`` has the multiply-adds.
     needed = fewest_products(layer, device.fast_convolution)
-    # For a masked pair, a kernel skips all operations, such as those of the softmax, and not only the products.
+    # For a masked pair, a kernel skips not only the products but all operations, such as the softmax.
     part = 1.0 if layer.op in CONVOLUTIONS else needed
     least = needed_part(layer, cost)
     needed, part = needed * least, part * least
@@ -358,11 +358,11 @@ def timed(
     return timed_groups
 
 
-# Fast algorithms: the fewest products that any of them needs.
+# Fast algorithms: the minimum number of products.
 #
 # A formula counts the straightforward algorithm. A kernel may skip the taps of a convolution that fall on padding, and
 # the pairs that a causal mask or a window excludes. It may also compute a convolution by Winograd's minimal filtering
-# or by a Fourier transform. A bound for every kernel allows for all of them.
+# or by a Fourier transform. A bound for every kernel allows for all of these.
 
 
 WINOGRAD_TILE = 8
@@ -382,7 +382,10 @@ CONVOLUTIONS = frozenset(
 
 
 class Axis(NamedTuple):
-    """One axis of a convolution: sizes of the longer side, of the kernel and of the side that its stride thins out."""
+    """One axis of a convolution: ``size`` belongs to its input, ``positions`` to its output.
+
+    In a transposed convolution, input and output are swapped.
+    """
 
     size: int
     kernel: int
@@ -499,8 +502,8 @@ def _sum_to(last: int) -> int:
 
 # Data-dependent operators: formulas that count more than some algorithm needs.
 #
-# The work of a sort, a decomposition or a search depends on the data or on the algorithm, so that its formula is an
-# upper bound or that of one algorithm among several. A lower bound of time can only count the bytes of such an
+# The work of a sort, a decomposition or a search depends on the data or on the algorithm. Its formula is an
+# upper bound, or it counts one algorithm among several. A lower bound of time can only count the bytes of such an
 # operator.
 
 
@@ -590,7 +593,7 @@ def _beyond_operands(trace: Trace) -> Iterator[int]:
 
 def _repeated(trace: Trace) -> Iterator[tuple[int, int]]:
     source: dict[int, int] = {}  # the value that a view is a part of
-    sizes: dict[int, int] = {}  # bytes of the values of which there are views
+    sizes: dict[int, int] = {}  # bytes of the values that have views
     for position, (call, cost, *_) in enumerate(trace.records):
         if cost is not None and call.inputs and cost.mread == cost.mwrite == 0:
             value = source.get(call.inputs[0], call.inputs[0])
@@ -617,15 +620,14 @@ def _distinct(operands: Iterable[tuple[int, int]], source: Mapping[int, int], si
 # Bytes of a whole run that no cache can hold.
 #
 # A single call may find all that it reads in a cache of ``C`` bytes, but not every call of a run can: when a stretch of
-# calls begins, the cache holds at most ``C`` bytes, whatever it keeps and whatever its policy. Of the distinct bytes
-# that the stretch reads, without those that it writes itself before it reads them, all but ``C`` come from memory::
+# calls begins, the cache holds at most ``C`` bytes, whatever its policy. Of the distinct bytes
+# that the stretch reads and did not write before, all but ``C`` come from memory::
 #
 #     stretch >= max(sum of the bounds of its calls, (distinct bytes - C) / bandwidth)
 #
-# Stretches do not overlap, so their times add up, and every division of the run is a lower bound. Halves of halves are
-# tried, by the bytes read, down to stretches that fit the cache: so bytes that are read for the first time count, and
-# bytes that are read again after more than a cache of others. Bytes written do not, as they may be dead before they
-# leave the cache.
+# Stretches do not overlap, so their times add up, and every division of the run is a lower bound. The run is halved by
+# the bytes read, again and again, down to stretches that fit the cache. So first reads count, and so do repeated reads
+# with more than ``C`` other bytes between them. Bytes written do not: they may be dead before they leave the cache.
 
 
 MOST_HALVINGS = 8
@@ -660,8 +662,8 @@ def least_seconds(trace: Trace, values: Values, groups: Sequence[GroupTime], fus
         trace: the run.
         values: its values, as :func:`values_of` returns them.
         groups: its groups, in order of execution.
-        fusion: the level of fusion. Fused calls may recompute a value instead of reading it, so only values that the
-            run does not produce count.
+        fusion: the level of fusion. With fusion, only values that the run does not produce count, because fused calls
+            may recompute a value instead of reading it.
         device: the device.
     """
     found = [(nearer, rate) for name, nearer, rate in device.levels() if name == "dram"]

@@ -78,20 +78,20 @@ def estimate_groups(groups: Sequence[GroupTime], trace: Trace, device: Device) -
     if conditions.threads and device.units not in (None, conditions.threads):
         return Calibrated(None, (f"no calibrated time: measured with {_threads(conditions)}, not {device.units}",))
     estimates: list[Estimated] = []
-    foreign: dict[str, None] = {}
+    unmeasured: dict[str, None] = {}
     for group in groups:
         signature = _signature_of_group(group)
         dtypes = float_dtypes(group)
         if signature.kind == "product" and (unknown := dtypes - calibration.dtypes):
-            foreign |= dict.fromkeys(sorted(unknown))
+            unmeasured |= dict.fromkeys(sorted(unknown))
             continue
         if dtypes:
             signature = signature._replace(dtype=dtype_of(group.main.layer, dtypes))
         estimate = calibration.estimate(signature)
         group.seconds = max(estimate.seconds * group.times, group.bound_seconds)
         estimates.append(Estimated(group, group.seconds, signature, estimate))
-    if foreign:
-        return Calibrated(None, (f"no calibrated time: measured in {conditions.dtype}, not {', '.join(foreign)}",))
+    if unmeasured:
+        return Calibrated(None, (f"no calibrated time: measured in {conditions.dtype}, not {', '.join(unmeasured)}",))
     if not estimates:
         return Calibrated(None, ())
     error = error_of_sum(estimates, conditions.noise)
@@ -132,9 +132,9 @@ def plus_minus(error: float | None) -> str:
 def error_of_sum(estimates: Iterable[Estimated], noise: float) -> float | None:
     """Return the relative error of a sum of estimates; None if an error is unknown, or if the result exceeds 100 %.
 
-    The mean error of a family is systematic: all its calls may have it with the same sign. The rest of the 90th
-    percentile is equal for equal calls, and independent between calls of different sizes. Errors of families are
-    independent. The result is at least the noise of the sweep.
+    The mean error of a family is systematic: it may have the same sign in all calls of the family, so it adds up. The
+    rest of the 90th percentile adds up over equal calls, and is independent between calls of different sizes. Errors of
+    families are independent. The result is at least the noise of the sweep.
     """
     total = 0.0
     misses: dict[object, float] = {}
@@ -327,7 +327,7 @@ class _Reader:
         version = table.get("format")
         if not isinstance(version, int) or version not in FAMILY_KEYS:
             raise self._error(
-                f"format {version!r} is that of another version (expected {FORMAT}). Calibrate the device again."
+                f"format {version!r} belongs to another version (expected {FORMAT}). Calibrate the device again."
             )
         names = [each.name for each in fields(Conditions)]
         expected = ("format", *names, OTHER_FAMILIES[version], "family")
@@ -394,7 +394,7 @@ class _Reader:
             raise self._error(f"{place}{unknown('kind', kind, KINDS)}")
         rows = [self._numbers(row, place) for row in self._list(table, "points", place)]
         if not rows or any(each > MOST_COORDINATE for row in rows for each in row[3:]):
-            raise self._error(f"{place}{name!r} needs points, whose coordinates are at most {MOST_COORDINATE}")
+            raise self._error(f"{place}{name!r} needs points with coordinates of at most {MOST_COORDINATE}")
         if kind != "free" and not all(row[1] or row[2] for row in rows):
             raise self._error(f"{place}all points of {name!r} need FLOPs or bytes")
         if len({len(row) for row in rows}) > 1:

@@ -1,5 +1,6 @@
 """Calibrations: measured points of a device, and the interpolated time of other calls.
 
+Points come from a sweep, which times chains of operators of many sizes on the device, or from profiler traces.
 The time is ``t = (t0 + t_sol) / e``. ``t0`` is the minimum time of a call; ``t_sol = max(flops / peak, bytes /
 bandwidth)`` uses the best rates of the sweep; ``e`` is the efficiency, interpolated from the nearest points of the same
 family. The error of an estimate comes from cross-validation and grows with the distance to the nearest point.
@@ -25,11 +26,11 @@ from costcore.trace.call import Call
 #
 # Calls of one family run the same kind of kernel, so the efficiency of one predicts the efficiency of another with a
 # similar shape. Coordinates are base-2 logarithms of sizes: a distance of 1 is a factor of 2. :func:`signature_of`
-# returns both. For products on a GPU, the waves of tiles are taken into account, too.
+# returns both. For products on a GPU, the waves of tiles count, too.
 
 KINDS = ("product", "special", "arithmetic", "move", "free", "opaque")
-"""Kinds of families. A family without points gets the efficiency of its kind. The error of another ``opaque`` family is
-unknown: ``sort`` says nothing about other operators."""
+"""Kinds of families. A family without points gets the efficiency of its kind. If that kind is ``opaque``, the error is
+unknown: the time of ``sort`` says nothing about other operators."""
 
 
 APART = 2.0
@@ -45,13 +46,13 @@ FEW = 20480
 """The maximum elements of a single sample for which PyTorch uses its own convolution kernel on a CPU."""
 
 SMALL_KERNEL = 3
-"""The maximum size of the convolution kernel for which it does so."""
+"""The maximum kernel size of such a convolution."""
 
 RECURRENT = ("lstm", "gru", "rnn")
 """Families of recurrent layers and cells."""
 
 N_RECURRENT = 6
-"""The number of their coordinates; files of format 1 have fewer."""
+"""The number of coordinates of recurrent families; files of format 1 have fewer."""
 
 Axes = tuple[float, ...]
 
@@ -279,8 +280,7 @@ _PLACES: Mapping[str, tuple[Callable[[Layer, float, float], Place], tuple[str, .
     "multi_head_attention": (_multi_head_attention, ("q",)),
     **dict.fromkeys(_REDUCTIONS, (_rows, ("x",))),
 }
-"""Operators whose time depends on their shapes, not only on operations and bytes: the function that returns their
-place, and the operands that it needs."""
+"""The place functions of operators whose time also depends on shapes, each with the operands that it needs."""
 
 
 # Waves: tiles of a product on the multiprocessors (units) of a GPU.
@@ -320,6 +320,9 @@ def wave_seconds(product: Product, units: int, peak: float) -> float:
     return waves * 2 * TILE * TILE * ceil(product.depth / DEPTH) * DEPTH / (peak / units)
 
 
+# Interpolation of efficiencies between measured points.
+
+
 NEIGHBORS = 4
 """The number of points from which an efficiency is interpolated."""
 
@@ -327,10 +330,10 @@ FAR = 4.0
 """The distance to the nearest point above which a call is far from the sweep: a factor of 16 in one size."""
 
 SOFTENING = 0.05
-"""The constant added to squared distances, so that a point at distance 0 is not the only one that counts."""
+"""The constant added to squared distances, so that a point at distance 0 does not outweigh all other points."""
 
 PULL = 0.25
-"""The weight of the curve of a family in the interpolation, as of a point at distance 2."""
+"""The weight of the curve of a family in the interpolation, equal to that of a point at distance 2."""
 
 
 class Error(NamedTuple):
@@ -350,7 +353,7 @@ class Error(NamedTuple):
 
 
 Growth = tuple[tuple[float, Error], ...]
-"""Pairs of a distance and the error of estimates whose nearest point is at least that far; errors never decrease."""
+"""Pairs of a distance and the error of estimates without a point nearer than this distance; errors never decrease."""
 
 
 class Errors(NamedTuple):
@@ -512,7 +515,7 @@ def _pool_of(signature: OpSignature) -> str:
 
 
 def nearest_of(points: Sequence[tuple[Axes, float]], axes: Axes) -> Neighbors:
-    """Return the nearest points to coordinates; points are coordinates with a log efficiency."""
+    """Return the points nearest to ``axes``; a point is a pair of coordinates and log efficiency."""
     return nsmallest(NEIGHBORS, ((dist(each, axes), log_efficiency) for each, log_efficiency in points))
 
 
@@ -677,7 +680,7 @@ def _larger(a: Error, b: Error) -> Error:
 
 
 def _left_out_errors_of_kinds(families: Mapping[str, Sequence[Point]], rates: Rates) -> dict[str, float]:
-    # Opaque families, such as sorting, have nothing in common: the error of a family without points is unknown.
+    # Opaque families have nothing in common; see :data:`KINDS`.
     errors: dict[str, list[float]] = {kind: [] for kind in KINDS if kind != "opaque"}
     efficiencies = {
         family: [(point.signature.size, log(rates.ideal(point.signature) / point.seconds)) for point in members]
@@ -700,10 +703,12 @@ def _left_out_errors_of_kinds(families: Mapping[str, Sequence[Point]], rates: Ra
             )
             estimated = fsum(seconds / exp(log_efficiency) for seconds, log_efficiency in ideal)
             errors[kind].append(abs(fsum(point.seconds for point in some) / estimated - 1))
+    return _largest_by_kind(errors)
+
+
+def _largest_by_kind(errors: Mapping[str, Sequence[float]]) -> dict[str, float]:
     of_all = [error for each in errors.values() for error in each]
-    if not of_all:
-        return {}
-    return {kind: max(each if len(each) >= FEWEST_FAMILIES else of_all) for kind, each in errors.items()}
+    return {kind: max(each if len(each) >= FEWEST_FAMILIES else of_all) for kind, each in errors.items() if of_all}
 
 
 # Kernel curves: extrapolation from a few traces.
@@ -850,5 +855,4 @@ def _curve_errors_of_kinds(points: Iterable[Point], curves: Curves) -> dict[str,
             curve = curves.of_kind(kind, without=family)
             estimated = fsum(curve.seconds(curves.work(point.signature)) for point in members)
             errors[kind].append(abs(fsum(point.seconds for point in members) / estimated - 1))
-    of_all = [error for each in errors.values() for error in each]
-    return {kind: max(each if len(each) >= FEWEST_FAMILIES else of_all) for kind, each in errors.items() if of_all}
+    return _largest_by_kind(errors)

@@ -49,7 +49,7 @@ LEAST_OPERATIONS = 0.01
 it."""
 
 SMALLEST, LARGEST = 3.0, 14.0
-"""The radius in pixels of a dot with no share of the time, and of a dot with all of it."""
+"""The radius in pixels of a dot with no share of the time, and with all of the time."""
 
 STEPS = 40
 """Grid cells per decade; dots in one cell are drawn as one."""
@@ -70,7 +70,7 @@ ALONG = (0.15, 0.25, 0.35, 0.5, 0.65, 0.8)
 """Candidate positions of the name of a memory along its line; the farthest from all flat roofs is used."""
 
 WIDE = 35.0
-"""The x position, in percent, right of which the name of a memory fits on the left side of its line."""
+"""The minimum x position, in percent, at which the name of a memory fits left of its line."""
 
 BOTTOM = 92.0
 """The height of the plot in percent of the picture; axis labels use the rest."""
@@ -150,8 +150,8 @@ def dots_of(times: Times) -> list[Dot]:
 def _measured_seconds(times: Times) -> Mapping[str, float]:
     profile = times.trace.run.profile
     # Measured times only apply to the same device and dtype.
-    is_this = profile is not None and device_named(profile.device) == times.device.name and times.dtype is None
-    if profile is None or profile.clock != "device" or profile.no_bound or not is_this:
+    is_comparable = profile is not None and device_named(profile.device) == times.device.name and times.dtype is None
+    if profile is None or profile.clock != "device" or profile.no_bound or not is_comparable:
         return {}
     by_call = {times.trace.calls[position].name: each.device / 1e9 for position, each in profile.calls.items()}
     return {group.name: fsum(by_call.get(call.name, 0.0) for call in group.calls) for group in times.groups}
@@ -278,7 +278,7 @@ def shapes(spots: Sequence[Spot], roofs: Sequence[Roof]) -> str:
     largest = spots[-1].seconds
     grid, labels = _grid(frame)
     counted = _counted(spots)
-    # draw small dots above large ones
+    # Draw small dots above large ones.
     circles = "".join(_circle(spot, frame, largest, spot in counted) for spot in reversed(spots))
     return grid + "".join(_roof(roof, roofs, frame) for roof in roofs) + labels + circles
 
@@ -395,7 +395,7 @@ def _circle(spot: Spot, frame: Frame, largest: float, is_counted: bool) -> str:
 
 def legend(times: Times, roofs: Sequence[Roof]) -> list[tuple[str, str]]:
     """Return pairs of color and meaning: the bottleneck with its share of the time."""
-    seconds, drawn = seconds_by(times), {roof.binds for roof in roofs}
+    seconds, drawn = seconds_of_run(times), {roof.binds for roof in roofs}
     shares = {name: took / times.least_seconds if took else 0.0 for name, took in seconds.items()}
     names = dict.fromkeys([*(roof.binds for roof in roofs), *seconds])
     return [
@@ -405,12 +405,17 @@ def legend(times: Times, roofs: Sequence[Roof]) -> list[tuple[str, str]]:
     ]
 
 
-def seconds_by(times: Times) -> dict[str, float]:
-    """Return the seconds of the bound by bottleneck, including the excess of the whole run."""
+def seconds_by(groups: Iterable[GroupTime]) -> dict[str, float]:
+    """Return the seconds of the bounds of groups by bottleneck."""
     seconds: dict[str, float] = {}
-    for group in times.groups:
+    for group in groups:
         seconds[group.binds] = seconds.get(group.binds, 0.0) + group.bound_seconds
-    memory = times.beyond_binds
+    return seconds
+
+
+def seconds_of_run(times: Times) -> dict[str, float]:
+    """Return the seconds of the bound by bottleneck, including the excess of the whole run."""
+    seconds, memory = seconds_by(times.groups), times.beyond_binds
     seconds[memory] = seconds.get(memory, 0.0) + times.beyond_groups
     return {name: amount for name, amount in seconds.items() if amount > 0}
 
@@ -682,7 +687,7 @@ class TimeComparison(Result):
 
     def _table(self, by: str, top: int) -> Table:
         names = self._columns(BY_FAMILY if by == "family" else CALLS)
-        title = "By family, longest first" if by == "family" else "Calls whose prediction is off by most"
+        title = "By family, longest first" if by == "family" else "Calls with the largest errors"
         rows = self.by_family().values() if by == "family" else self.worst(top)
         entries, total = [*map(self._entry, rows)], self._entry(self.total)
         return Table(title, choose(COLUMNS, names), entries, total=total, prefix="autoaligned", n_digits=3)
@@ -782,7 +787,7 @@ def timed_group(group: GroupTime, measured: float) -> TimedGroup:
 
 
 def sum_of(name: str, groups: Iterable[TimedGroup]) -> TimedGroup:
-    """Return the sum of groups under a name; it has no prediction if any group has none."""
+    """Return the sum of groups under a name; its prediction is None if any group has no prediction."""
     groups = list(groups)
     predicted = [group.predicted for group in groups if group.predicted is not None]
     bounds = [group.bound for group in groups if group.bound is not None]

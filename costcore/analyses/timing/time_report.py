@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
 from os import PathLike
@@ -28,6 +28,8 @@ from costcore.analyses.timing.roofline import (
     roofline,
     roofline_axes,
     roofs_of,
+    seconds_by,
+    seconds_of_run,
     shapes,
     spots_of,
 )
@@ -55,7 +57,7 @@ class TimeReport(Result, Times):
     long: see the documentation page "How long will it take". Groups run one after the other.
 
     Attributes:
-        make_report: returns the report of a trace, whose page :meth:`to_html` writes.
+        make_report: returns the report of a trace; :meth:`to_html` writes the page of that report.
     """
 
     make_report: Callable[[Trace], Any]
@@ -299,22 +301,19 @@ def summary(report: Times) -> list[dict[str, Any]]:
 def total_of(report: Times) -> dict[str, Any]:
     """Return the entry of the total."""
     sums = _sums(report.groups, report.trace.run.fma_1flop)
-    by, memory = seconds_by(report.groups), report.beyond_binds
-    by[memory] = by.get(memory, 0.0) + report.beyond_groups
     total = {
         "name": "total",
         "names": "total",
         "type": "total",
         **sums,
         "bound_seconds": report.bound_seconds,
-        "binds": shares_of(by) or (UNKNOWN if report.bound_seconds is None else ""),
+        "binds": shares_of(seconds_of_run(report)) or (UNKNOWN if report.bound_seconds is None else ""),
     }
     return _with_shares([total], report)[0]
 
 
 def _whole_run_entry(report: Times) -> list[dict[str, Any]]:
     seconds = report.beyond_groups
-    # Reads of weights and inputs from memory, beyond the bounds of the groups.
     if seconds <= 0:
         return []
     nothing = {**_sums((), True), "n_groups": 0, "bound_seconds": seconds, "binds": report.beyond_binds}
@@ -377,14 +376,6 @@ def _sums(groups: Sequence[GroupTime], fma_1flop: bool) -> dict[str, Any]:
     return {**sums, "seconds": fsum(seconds)} if seconds and len(seconds) == len(groups) else sums
 
 
-def seconds_by(groups: Iterable[GroupTime]) -> dict[str, float]:
-    """Return the seconds of the bounds by bottleneck."""
-    by: dict[str, float] = {}
-    for group in groups:
-        by[group.binds] = by.get(group.binds, 0.0) + group.bound_seconds
-    return by
-
-
 def shares_of(seconds: Mapping[str, float]) -> str:
     """Return the bottlenecks as text, with shares if there are several: ``dram 80%, matrix 20%``."""
     total = fsum(seconds.values())
@@ -417,7 +408,7 @@ BINDS = Column("binds", "Bound by")
 CHECKED = Column("checked", "Sources")
 
 MOST_RATIO = 1000
-"""The maximum ratio of times that are shown in one unit."""
+"""The maximum ratio between times in one unit."""
 
 
 def device_rows(times: Sequence[TimeReport]) -> list[dict[str, Any]]:
@@ -594,7 +585,7 @@ def communication_lines(report: Times) -> list[str]:
 
 
 def unknown_rates(report: Times) -> list[str]:
-    """Return a line that lists rates which the run needs and the device file lacks, so they do not limit."""
+    """Return a line that lists the rates that the run needs and the device file lacks; the bound omits them."""
     device, dtypes = report.device, report.missing - {MEMORY}
     lines = []
     if dtypes and device.integers:

@@ -122,7 +122,7 @@ class Times:
     def whole_run(self) -> Bound:
         """The bound from reading weights and inputs from memory once.
 
-        The weights of a single group may be in a cache, but not those of all groups.
+        A cache may hold the weights of a single group, but not the weights of all groups.
         """
         return bound_of(Work(), bytes_from_outside(self._values), 0, self.device)
 
@@ -198,7 +198,7 @@ class Times:
 
     @property
     def status(self) -> str:
-        """``complete``, ``assumed`` or ``partial``, like the report, because calls without a cost have no time.
+        """The status of the report, ``complete``, ``assumed`` or ``partial``: calls without a cost have no time.
 
         It is also ``partial`` if the device file lacks rates that the run needs, unless it is calibrated.
         """
@@ -256,7 +256,6 @@ def times_of(
 
 
 def _without_effect(times: Times, tf32: Collection[str] | None, links: Mapping[str, Link]) -> Iterator[str]:
-    # A sentence for each option that was given and changes nothing.
     if tf32 and TF32 not in times.device.peak.get("matrix", {}):
         yield f"--tf32 {','.join(times.tf32)} changes nothing: {times.device.name} has no TF32"
     if links and not times.communications:
@@ -265,7 +264,7 @@ def _without_effect(times: Times, tf32: Collection[str] | None, links: Mapping[s
 
 def _check_numbers(trace: Trace) -> None:
     # Check equal layers only once.
-    distinct = {(id(call.layer), id(cost), call.times): record for record in trace for call, cost, *_ in (record,)}
+    distinct = {(id(record.call.layer), id(record.cost), record.call.times): record for record in trace}
     if symbols := sorted(str(symbol) for symbol in symbols_in(Trace(tuple(distinct.values()), trace.run))):
         raise CostError(f"time needs numbers for the symbolic sizes. Substitute them first: {subs_call(symbols)}")
 
@@ -419,7 +418,7 @@ def calibration_of(traces: Sequence[Trace], names: Sequence[str], device: Device
     Args:
         traces: the runs, with times measured by the profiler on the device.
         names: the names of the runs, for the conditions.
-        device: the device, whose bounds are checked.
+        device: the device; calls below its bounds are rejected.
 
     Raises:
         CostError: if a run has no device times, or if there are too few points.
@@ -430,8 +429,9 @@ def calibration_of(traces: Sequence[Trace], names: Sequence[str], device: Device
         profile = trace.run.profile
         if profile is None or profile.clock != "device":
             raise CostError(f"{name} has no times of kernels. Record with the activity of the GPU.")
+        positions = {call.name: i for i, call in enumerate(trace.calls)}
         for group in times_of(Times, trace, device).groups:
-            _add_point(seconds, left_out, source, group, profile, _position(trace))
+            _add_point(seconds, left_out, source, group, profile, positions)
     points = [Point(signature, median(each)) for (_, signature), each in seconds.items()]
     if len(points) < FEWEST:
         raise CostError(f"the traces have {len(points)} different calls with kernels (at least {FEWEST})")
@@ -439,10 +439,6 @@ def calibration_of(traces: Sequence[Trace], names: Sequence[str], device: Device
     errors = errors_of_runs(points, sources, device)
     calibration = Calibration(points, errors, device.units or 0, curves=Curves(points, device))
     return FromTraces(calibration, _conditions(traces, names, device, seconds, calibration), dict(left_out))
-
-
-def _position(trace: Trace) -> Mapping[str, int]:
-    return {record.call.name: i for i, record in enumerate(trace)}
 
 
 def _add_point(

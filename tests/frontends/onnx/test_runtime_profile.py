@@ -78,7 +78,7 @@ def test_a_fused_kernel_is_the_time_of_its_main_call(report):
     assert [times(view)[name] for name in names] == [12, 9, 8, 33]
     layout = [(each.name, each.n, each.alone) for each in view.profile.elsewhere]
     assert layout == [("Reshape", 4, 8_000), ("ReorderOutput", 2, 4_000)]
-    assert "4 calls have no kernel of their own: computed by another, or before" in view.remarks
+    assert "4 calls have no kernel of their own: computed by another call's kernel, or before the run" in view.remarks
     timed = report.with_profile(of_level("all"))
     rates = {row["name"]: row["achieved_flops"] for row in timed.table("call", columns=["name", "achieved_flops"]).rows}
     assert rates["Relu-1"] is None

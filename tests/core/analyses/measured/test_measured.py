@@ -86,7 +86,7 @@ def test_what_memory_explains_is_not_lost():
     assert by["norm"].lost == pytest.approx(in_memory / 0.66 - in_memory, rel=1e-3)
     assert by["norm"].of_bound == pytest.approx(66, rel=1e-3)
     assert by["cached"].bound < fast / 1e9 and by["cached"].lost == 0 and by["cached"].of_bound == pytest.approx(100)
-    assert any(line.startswith("lost: measured time less the bound or, if longer") for line in view.remarks)
+    assert any(line.startswith("lost: measured time above the bound or, if longer") for line in view.remarks)
     assert [line for line in view.remarks if "multiply-add is two FLOPs" in line] == [FUSED_IS_TWO]
 
 

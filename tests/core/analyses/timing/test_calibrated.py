@@ -158,8 +158,8 @@ def test_seconds_and_their_error_are_in_json_and_in_tables_of_saved_reports():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 99}, r"format 99 is that of another version \(expected 2\)\. Calibrate the device again"),
-        ({"format": [2]}, r"format \[2\] is that of another version"),
+        ({"format": 99}, r"format 99 belongs to another version \(expected 2\)\. Calibrate the device again"),
+        ({"format": [2]}, r"format \[2\] belongs to another version"),
         ({"noise": "low"}, r"noise must be a number of at least 0 \(got 'low'\)"),
         ({"device": 3}, r"device must be a text \(got 3\)"),
         ({"threads": 1.5}, r"threads must be a whole number \(got 1.5\)"),
@@ -187,11 +187,11 @@ def test_seconds_and_their_error_are_in_json_and_in_tables_of_saved_reports():
         ),
         (
             {"family": [{"name": "relu", "kind": "move", "errors": [], "points": []}]},
-            r"family 1: 'relu' needs points, whose coordinates are at most 200",
+            r"family 1: 'relu' needs points with coordinates of at most 200",
         ),
         (
             {"family": [{"name": "relu", "kind": "move", "errors": [], "points": [[1, 1, 1, 2000]]}]},
-            r"family 1: 'relu' needs points, whose coordinates are at most 200",
+            r"family 1: 'relu' needs points with coordinates of at most 200",
         ),
         (
             {"family": [{"name": "relu", "kind": "move", "errors": [[0, 0.1]], "points": [[1, 1, 1]]}]},

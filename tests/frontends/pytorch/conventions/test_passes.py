@@ -306,7 +306,9 @@ def test_macs_count_the_backward_pass_and_others_say_that_they_do_not():
     # forward 2 x (16 + 12); gradients of both weights, and of the second input
     assert report.under("macs").total == report.total_report["macs"] == 2 * (16 + 12) + 2 * (16 + 12 + 12)
     assert not any("backward" in note for note in report.under("macs").notes)
-    assert "the backward pass is not counted: it counts forward passes only" in report.under("fvcore").notes
+    assert (
+        "the backward pass is not counted: this convention counts forward passes only" in report.under("fvcore").notes
+    )
     assert not any("backward" in note for note in estimate(network, (2, 4)).under("fvcore").notes)
 
 
