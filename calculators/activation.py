@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Dim, Layer, Operations, PerElement, covers, element_wise, minimum, pattern
+from costcore.ir import Cost, Dim, Layer, Operations, PerElement, Tensor, covers, element_wise, minimum, pattern
 
 from ._shared import dot_products, row_count, saved_bytes
 
@@ -214,6 +214,15 @@ def log_softmax_operations(elements: Dim, count: Dim) -> Operations:
     return Operations(add=2 * elements - count, special=elements + count)
 
 
+def _rows(layer: Layer, x: Tensor) -> Dim:
+    return layer.attrs["rows"] if "rows" in layer.attrs else row_count(x.shape, layer.attrs["axis"])
+
+
+def _rows_cost(layer: Layer, operations: Operations) -> Cost:
+    places = 8 * layer.attrs.get("indices", 0)
+    return Cost(operations, layer.read + len(layer.inputs) * places, layer.written + places, layer.attrs)
+
+
 @pattern("reduce")
 def calc_softmax(layer: Layer) -> Cost:
     """Softmax, exp(x) / sum(exp(x)) along ``axis`` (a tuple of several axes is allowed).
@@ -228,13 +237,14 @@ def calc_softmax(layer: Layer) -> Cost:
     chainer-computational-cost. The attribute ``pairs``, which ``attention="computed"`` adds, has the elements that no
     mask excludes; others cost nothing.
 
+    A sparse tensor has Z values as ``x``, ``rows`` with a value (at most), and ``indices``, which are read and written.
+
     Shapes: x[N, C] -> y[N, C]
     Settings: axis=1
     """
     x = layer["x"]
     elements = layer.attrs.get("pairs", x.size)
-    operations = softmax_operations(elements, minimum(elements, row_count(x.shape, layer.attrs["axis"])))
-    return Cost(operations, layer.read, layer.written, layer.attrs)
+    return _rows_cost(layer, softmax_operations(elements, minimum(elements, _rows(layer, x))))
 
 
 @pattern("reduce")
@@ -248,8 +258,7 @@ def calc_log_softmax(layer: Layer) -> Cost:
     Settings: axis=1
     """
     x = layer["x"]
-    operations = log_softmax_operations(x.size, row_count(x.shape, layer.attrs["axis"]))
-    return Cost(operations, layer.read, layer.written, layer.attrs)
+    return _rows_cost(layer, log_softmax_operations(x.size, _rows(layer, x)))
 
 
 @pattern("reduce")
@@ -274,9 +283,8 @@ def calc_softmax_backward(layer: Layer) -> Cost:
     Settings: axis=1
     """
     size = layer.attrs.get("pairs", layer["dy"].size)
-    count = minimum(size, row_count(layer["dy"].shape, layer.attrs["axis"]))
-    operations = dot_products(count, size) + Operations(add=size, mul=size)
-    return Cost(operations, layer.read, layer.written, layer.attrs)
+    count = minimum(size, _rows(layer, layer["dy"]))
+    return _rows_cost(layer, dot_products(count, size) + Operations(add=size, mul=size))
 
 
 @pattern("reduce")
@@ -289,9 +297,8 @@ def calc_log_softmax_backward(layer: Layer) -> Cost:
     Settings: axis=1
     """
     size = layer["dy"].size
-    count = row_count(layer["dy"].shape, layer.attrs["axis"])
-    operations = Operations(fma=size, add=size - count, special=size)
-    return Cost(operations, layer.read, layer.written, layer.attrs)
+    count = _rows(layer, layer["dy"])
+    return _rows_cost(layer, Operations(fma=size, add=size - count, special=size))
 
 
 @pattern("reduce")

@@ -114,6 +114,7 @@ MODULES = {
     "classification_summary": ".loss",
     "clip": ".elementwise",
     "clip_backward": ".elementwise",
+    "coalesce": ".matmul",
     "col2im": ".layout",
     "complex": ".layout",
     "complex_pairs_mul": ".elementwise",

@@ -61,7 +61,10 @@ def calc_scatter(layer: Layer) -> Cost:
     then a division per output element). A scalar update counts once per index. A factor ``alpha`` other than 1 makes
     an addition an fma. x is read completely, because the replaced elements are unknown.
 
-    Shapes: x[N, C], indices[M], updates[M, C] -> y[N, C]
+    The updates may be the values of a sparse tensor: the attribute ``indices`` has the number of its indices, of 8
+    bytes each.
+
+    Shapes: x[N, C], indices[M]?, updates[M, C] -> y[N, C]
     Settings: axis=0, reduction="add"
     """
     updates = layer["updates"] if not layer["updates"].is_scalar else layer["indices"]
@@ -69,7 +72,8 @@ def calc_scatter(layer: Layer) -> Cost:
     operations = updates.size * (UPDATES[reduction] if layer.attrs.get("alpha", 1) == 1 else Operations(fma=1))
     if reduction == "mean":
         operations += Operations(div=layer.out.size)
-    return Cost(operations, layer.read, layer.written, layer.attrs)
+    places = 8 * layer.attrs.get("indices", 0)
+    return Cost(operations, layer.read + places, layer.written, layer.attrs)
 
 
 OVERWRITES: Mapping[str, str] = {

@@ -537,6 +537,23 @@ def calc_sparse_conversion(layer: Layer) -> Cost:
     return Cost(Operations(), x.bytes_of(y.size) + places, layer.written + places, layer.attrs)
 
 
+@pattern("opaque")
+def calc_coalesce(layer: Layer) -> Cost:
+    """Sum of the values of a sparse tensor at equal positions: 1 add per value that joins another.
+
+    A position has one index of 8 bytes for each of ``axes`` sparse axes. Positions are sorted first, which counts as
+    index arithmetic.
+
+    Shapes: x[Z, N] -> y[U, N]
+    Settings: axes=2
+    """
+    x, y = layer["x"], layer.out
+    position = 8 * layer.attrs["axes"]
+    operations = Operations(add=x.size - y.size)
+    read, written = (each.nbytes + position * each.shape[0] for each in (x, y))
+    return Cost(operations, read, written, layer.attrs)
+
+
 # Gradients of linear, bilinear and matrix products.
 #
 # The attribute ``needs`` names the operands that receive a gradient; the outputs are these gradients. Default: all.

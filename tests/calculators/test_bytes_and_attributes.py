@@ -79,6 +79,7 @@ WRITTEN = {"assign": "M*C", "renorm_rows": "N*D", "send": "0"}
 """Elements written of an output that exists already and is changed in part, or that another process writes."""
 
 INDEX_BYTES = {
+    "coalesce": ("8 * 2*Z", "8 * 2*U"),
     "sampled_product": ("8 * 2*Z", "8 * 2*Z"),
     "sparse_dense_matmul": ("8 * 2*Z", "0"),
     "sparse_dense_matmul_backward": ("8 * 2*Z", "0"),

@@ -578,7 +578,7 @@ ActiveMode = Callable[[], "CaptureMode | None"]
 """Returns the mode of the running thread."""
 
 FUNCTIONS: tuple[tuple[Any, str], ...] = (
-    *((Tensor, name) for name in ("tolist", "numpy", "__format__", "new_tensor", "type", "requires_grad_")),
+    *((Tensor, name) for name in ("tolist", "numpy", "__format__", "new", "new_tensor", "type", "requires_grad_")),
     *((torch, name) for name in ("tensor", "as_tensor", "asarray", "from_numpy", "arange", "linspace")),
 )
 """The functions to replace, and their owners."""
@@ -645,6 +645,7 @@ def _patched_values(active_mode: ActiveMode) -> dict[str, Callable[..., Any]]:
         "tolist": _tolist,
         "numpy": _numpy,
         "__format__": _format,
+        "new": _new,
         "new_tensor": _make_like,
         "type": _type,
         "tensor": _make,
@@ -733,6 +734,13 @@ def _make_like(
     mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, data: Any, *args: Any, **kwargs: Any
 ) -> Any:
     return _make_from(mode, lambda given: original(tensor, given, *args, **kwargs), data)
+
+
+def _new(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+    # PyTorch has no legacy constructor of sparse meta tensors, which ``SparseAdam`` calls.
+    if not (_is_without_data(tensor) and tensor.layout is torch.sparse_coo and len(args) == 3):
+        return original(tensor, *args, **kwargs)
+    return torch.sparse_coo_tensor(*args, check_invariants=False)
 
 
 def _make_from(mode: CaptureMode, make: Callable[[Any], Any], data: Any) -> Any:

@@ -701,6 +701,21 @@ def _coalesced(x: Tensor) -> Tensor:
     return coo_on_meta(x, tuple(x.shape), x._indices(), x._values(), True)
 
 
+def _masked(x: Tensor, mask: Tensor, *_: Any) -> Tensor:
+    if mask.layout is not torch.sparse_coo:
+        return torch.empty_like(mask, dtype=x.dtype)
+    values = torch.empty_like(mask._values(), dtype=x.dtype)
+    return coo_on_meta(mask, tuple(mask.shape), mask._indices(), values, True)
+
+
+def _softmax(x: Tensor, *_: Any) -> Tensor:
+    return coo_on_meta(x, tuple(x.shape), x._indices(), torch.empty_like(x._values()), True)
+
+
+def _softmax_backward(dy: Tensor, y: Tensor, *_: Any) -> Tensor:
+    return _softmax(y)
+
+
 def _to_layout(layout: torch.layout) -> Callable[..., Tensor]:
     def converted(x: Tensor, *_: Any) -> Tensor:
         return _compressed(x, x._values() if x.layout is torch.sparse_coo else x.values(), layout)
@@ -721,6 +736,13 @@ def _dense(x: Tensor, dtype: torch.dtype | None = None, *_: Any) -> Tensor:
 
 _RULES: Mapping[str, Callable[..., Tensor]] = {
     "aten::_coalesce": _coalesced,
+    **dict.fromkeys(("aten::_sparse_softmax", "aten::_sparse_log_softmax"), _softmax),
+    **dict.fromkeys(
+        ("aten::_sparse_softmax_backward_data", "aten::_sparse_log_softmax_backward_data"), _softmax_backward
+    ),
+    "aten::add_": lambda x, *_: x,
+    "aten::add": lambda x, *_: torch.empty_like(x),
+    "aten::sparse_mask": _masked,
     "aten::_to_dense": _dense,
     "aten::_to_sparse_csr": _to_layout(torch.sparse_csr),
     "aten::_to_sparse_csc": _to_layout(torch.sparse_csc),

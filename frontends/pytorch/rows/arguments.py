@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from costcore.translate import Arguments, Row, Source
 
 from ..operators.plan import indices_are_dropped, is_differentiated
-from ..tensors import DataOperand, Number, PackedWeight
+from ..tensors import SPARSE_LAYOUTS, DataOperand, Number, PackedWeight
 
 Reader = Callable[[Arguments], Any]
 """Computes an operand or an attribute from all arguments of a call; None leaves it out."""
@@ -212,3 +213,23 @@ def rows_by_name(
     for name in names.split():
         native, _, canonical = name.partition("=")
         yield Row(f"aten::{native}", op or canonical or native, inputs, attrs or {})
+
+
+def is_sparse(name: str) -> Callable[[Arguments], bool]:
+    """Return whether an argument is a sparse tensor."""
+    return lambda args: isinstance(args[name], torch.Tensor) and args[name].layout in SPARSE_LAYOUTS
+
+
+def index_count(name: str) -> Callable[[Arguments], int]:
+    """Read the number of indices of a sparse tensor."""
+
+    def read(args: Arguments) -> int:
+        tensor = args[name]
+        with _disable_current_modes():
+            if tensor.layout is torch.sparse_coo:
+                return int(tensor._indices().numel())
+            if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+                return int(tensor.crow_indices().numel() + tensor.col_indices().numel())
+            return int(tensor.ccol_indices().numel() + tensor.row_indices().numel())
+
+    return read

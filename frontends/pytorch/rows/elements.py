@@ -20,7 +20,9 @@ from .arguments import (
     constant,
     first_argument,
     first_output,
+    index_count,
     is_number,
+    is_sparse,
     is_tensor,
     is_unpacked,
     non_default,
@@ -62,7 +64,19 @@ def _rounded_div(args: Arguments) -> str:
 
 _ALPHA: dict[str, Source] = {"alpha": non_default("alpha", 1)}
 
+
+def _adds_sparse_to_dense(args: Arguments) -> bool:
+    return is_sparse("other")(args) and isinstance(args["self"], Tensor) and not is_sparse("self")(args)
+
+
 BINARY = (
+    Row(
+        "aten::add",
+        "scatter",
+        {"x": "self", "updates": "other"},
+        {"reduction": constant("add"), "alpha": non_default("alpha", 1), "indices": index_count("other")},
+        _adds_sparse_to_dense,
+    ),
     *rows_by_name("add sub", _PAIR, _ALPHA),
     Row("aten::rsub", "sub", {"x0": _OTHER, "x1": _SELF}, _ALPHA),
     Row("aten::div", _rounded_div, _PAIR, ops=("div", "floor_div", "trunc_div")),

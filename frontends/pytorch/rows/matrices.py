@@ -11,7 +11,6 @@ from math import prod
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from costcore.translate import Arguments, Row, Source
 
@@ -25,6 +24,8 @@ from .arguments import (
     either,
     enum_name,
     first_argument,
+    index_count,
+    is_sparse,
     is_unpacked,
     needed_gradients,
     non_default,
@@ -37,21 +38,25 @@ from .arguments import (
 )
 
 
-def _is_sparse(name: str) -> Callable[[Arguments], bool]:
-    return lambda args: args[name].layout in SPARSE_LAYOUTS
+def _rows_with_values(name: str) -> Callable[[Arguments], int]:
+    """Return a source for the maximum number of rows along ``dim`` that have a value in a sparse tensor."""
 
-
-def _index_count(name: str) -> Callable[[Arguments], int]:
     def read(args: Arguments) -> int:
-        tensor = args[name]
-        with _disable_current_modes():
-            if tensor.layout is torch.sparse_coo:
-                return int(tensor._indices().numel())
-            if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
-                return int(tensor.crow_indices().numel() + tensor.col_indices().numel())
-            return int(tensor.ccol_indices().numel() + tensor.row_indices().numel())
+        tensor, axis = args[name], args["dim"]
+        values = prod(shape_of(tensor))
+        length = int(tensor.shape[axis])
+        if axis % tensor.dim() >= tensor.sparse_dim():  # each slice of the dense axes is a row
+            return values // max(length, 1)
+        return min(values, prod(map(int, tensor.shape)) // max(length, 1))
 
     return read
+
+
+def _sparse_rows(name: str) -> dict[str, Source]:
+    return {"axis": constant(0), "rows": _rows_with_values(name), "indices": index_count(name)}
+
+
+_DY_AND_Y: dict[str, Source] = {"dy": "grad_output", "y": "output"}
 
 
 def _dense_width(dense: str, sparse: str, contracted: int) -> Callable[[Arguments], int]:
@@ -88,16 +93,16 @@ _ALPHA_BETA: dict[str, Source] = {
 def _sparse_dense_rows(native: str, x0: str, x1: str, addend: str | None = None) -> tuple[Row, Row]:
     inputs: dict[str, Source] = {"x0": x0, "x1": x1} | ({} if addend is None else {"b": _addend(addend)})
     scale = {} if addend is None else _ALPHA_BETA
-    left_sparse: dict[str, Source] = {"indices": _index_count(x0), "width": _dense_width(x1, x0, -2), **scale}
+    left_sparse: dict[str, Source] = {"indices": index_count(x0), "width": _dense_width(x1, x0, -2), **scale}
     right_sparse: dict[str, Source] = {
-        "indices": _index_count(x1),
+        "indices": index_count(x1),
         "width": _dense_width(x0, x1, -1),
         "side": constant("x1"),
         **scale,
     }
     return (
-        Row(f"aten::{native}", "sparse_dense_matmul", inputs, left_sparse, _is_sparse(x0)),
-        Row(f"aten::{native}", "sparse_dense_matmul", inputs, right_sparse, _is_sparse(x1)),
+        Row(f"aten::{native}", "sparse_dense_matmul", inputs, left_sparse, is_sparse(x0)),
+        Row(f"aten::{native}", "sparse_dense_matmul", inputs, right_sparse, is_sparse(x1)),
     )
 
 
@@ -108,8 +113,8 @@ SPARSE_LINEAR = tuple(
         "aten::linear",
         "sparse_dense_matmul",
         _LINEAR,
-        {"indices": _index_count(sparse), "width": _dense_width(dense, sparse, -1), "side": constant(side)},
-        _is_sparse(sparse),
+        {"indices": index_count(sparse), "width": _dense_width(dense, sparse, -1), "side": constant(side)},
+        is_sparse(sparse),
     )
     for side, sparse, dense in (("w", "weight", "input"), ("x", "input", "weight"))
 )
@@ -132,7 +137,7 @@ SPARSE = (
         "aten::_sparse_mm_reduce_impl",
         "sparse_dense_matmul",
         {"x0": "self", "x1": "other"},
-        {"indices": _index_count("self"), "width": _dense_width("other", "self", -2), "reduction": "reduce"},
+        {"indices": index_count("self"), "width": _dense_width("other", "self", -2), "reduction": "reduce"},
         outputs=non_empty_outputs,
     ),
     Row(
@@ -140,7 +145,7 @@ SPARSE = (
         "sparse_dense_matmul_backward",
         {"x0": "self", "dy": "grad_out", "x1": "weight", "places": "arg_out"},
         {
-            "indices": _index_count("self"),
+            "indices": index_count("self"),
             "width": _dense_width("weight", "self", -2),
             "reduction": "reduce",
             "needs": needed_gradients("x0", "x1"),
@@ -150,11 +155,17 @@ SPARSE = (
         "aten::sparse_sampled_addmm",
         "sampled_product",
         {"x": "self", "x0": "mat1", "x1": "mat2"},
-        {"indices": _index_count("self"), **_ALPHA_BETA},
+        {"indices": index_count("self"), **_ALPHA_BETA},
     ),
-    Row("aten::_to_dense", "to_dense", X, {"indices": _index_count("self")}, _is_sparse("self")),
+    Row("aten::_to_dense", "to_dense", X, {"indices": index_count("self")}, is_sparse("self")),
     *rows_by_name("_to_sparse _to_sparse_csr _to_sparse_csc _to_sparse_bsr _to_sparse_bsc", X, op="to_sparse"),
-    Row("aten::sparse_mask", "sparse_mask", {"x": "self", "mask": "mask"}, {"indices": _index_count("mask")}),
+    Row("aten::sparse_mask", "sparse_mask", {"x": "self", "mask": "mask"}, {"indices": index_count("mask")}),
+    Row("aten::_coalesce", "coalesce", X, {"axes": lambda args: args["self"].sparse_dim()}),
+    *(Row(f"aten::_sparse_{op}", op, X, _sparse_rows("self")) for op in ("softmax", "log_softmax")),
+    *(
+        Row(f"aten::_sparse_{op}_backward_data", f"{op}_backward", _DY_AND_Y, _sparse_rows("output"))
+        for op in ("softmax", "log_softmax")
+    ),
 )
 
 

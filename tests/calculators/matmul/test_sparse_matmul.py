@@ -55,6 +55,26 @@ def test_conversions():
     assert kept[:3] == (Operations(), 20 + 80, 20 + 80)
 
 
+def test_values_at_equal_positions_are_added():
+    # 5 rows of 3 values at 4 positions: one row is added to another
+    merged = layer_cost("coalesce", {"x": (5, 3)}, (4, 3), axes=1)
+    assert merged[:3] == (Operations(add=3), 4 * 15 + 8 * 5, 4 * 12 + 8 * 4)
+
+
+def test_softmax_of_the_values_of_a_sparse_matrix():
+    # 5 values in 3 rows: 5 exp, 2 sums, 5 divisions; the gradient: 5 products in 3 sums, 5 subtractions, 5 products
+    sparse = {"rows": 3, "axis": 0, "indices": 10}
+    result = layer_cost("softmax", {"x": (5,)}, (5,), **sparse)
+    assert result[:3] == (Operations(special=5, add=2, div=5), 20 + 80, 20 + 80)
+    back = layer_cost("softmax_backward", {"dy": (5,), "y": (5,)}, (5,), **sparse)
+    assert back[:3] == (Operations(mul=3 + 5, fma=2, add=5), 2 * (20 + 80), 20 + 80)
+
+
+def test_values_of_a_sparse_tensor_are_added_to_a_dense_one():
+    result = layer_cost("scatter", {"x": (6, 4), "updates": (5, 4)}, (6, 4), reduction="add", alpha=-0.1, indices=5)
+    assert result[:3] == (Operations(fma=20), 4 * (24 + 20) + 8 * 5, 4 * 24)
+
+
 PLACES = [(0, 1), (2, 0), (2, 3)]
 
 

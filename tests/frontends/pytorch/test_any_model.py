@@ -299,6 +299,68 @@ def test_a_step_through_a_sparse_constant_equals_a_run(layout):
     assert report.total_report["macs"] == 2 * 6 * 7
 
 
+class SparseAttention(nn.Module):
+    """The attention of a graph: scores of 20 edges between 10 nodes."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.scores = nn.Linear(8, 8), nn.Parameter(torch.rand(20))
+        self.register_buffer("edges", torch.stack([torch.arange(20) % 10, torch.arange(20) // 2]))
+
+    def forward(self, x):
+        scores = torch.sparse_coo_tensor(self.edges, self.scores, (10, 10), check_invariants=False)
+        return torch.sparse.mm(torch.sparse.softmax(scores, 1), self.fc(x))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant")
+def test_attention_over_the_edges_of_a_graph_equals_a_run():
+    model = SparseAttention()
+    report = estimate(model, (10, 8), backward=True)
+    with ComputationalCostHook() as hook:
+        model(torch.rand(10, 8)).backward(torch.ones(10, 8))
+    for figure in ("flops", "macs", "mread"):
+        found = ({phase: row[figure] for phase, row in each.by("phase").items()} for each in (report, hook.report))
+        assert next(found) == next(found)
+    # 20 exp, 20 - 10 additions, 20 divisions; 20 products in 10 sums, 20 subtractions, 20 products
+    by_op = {name: row["flops"] for name, row in report.by("op").items()}
+    assert (by_op["softmax"], by_op["softmax_backward"]) == (20 + 10 + 20, 20 + 20 + 20)
+
+
+SPARSE_STEPS = {
+    "SGD": (torch.optim.SGD, 20 * 8),  # an fma per value
+    "Adagrad": (torch.optim.Adagrad, 1 + 20 * 8 * 6),  # squared, added, square root, epsilon, divided, subtracted
+    # 2 differences, 2 products, a square; 5 additions to rows and tables; a root, epsilon, a quotient, a product
+    "SparseAdam": (torch.optim.SparseAdam, 20 * 8 * 14),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant")
+@pytest.mark.parametrize("layer", [nn.Embedding, functools.partial(nn.EmbeddingBag, mode="sum")])
+@pytest.mark.parametrize("name", SPARSE_STEPS)
+def test_steps_on_sparse_gradients_compute_only_the_rows_that_were_read(name, layer):
+    optimizer, flops = SPARSE_STEPS[name]
+    x = torch.randperm(100)[:20].reshape(4, 5)
+
+    def step_of():
+        table = layer(100, 8, sparse=True)
+        update = optimizer(table.parameters(), lr=0.1)
+
+        def step(x):
+            update.zero_grad()
+            table(x).sum().backward()
+            update.step()
+
+        return step
+
+    report = estimate(step_of(), x)
+    step = step_of()
+    with ComputationalCostHook() as hook:
+        step(x)
+    assert report.by("phase") == hook.report.by("phase")
+    assert report.by("phase")["optimizer"]["flops"] == flops
+    assert not hook.report.ignored_layers
+
+
 def compressed(x):
     starts, columns = torch.tensor([0, 1, 2, 3], device=x.device), torch.tensor([1, 2, 0], device=x.device)
     return torch.sparse_csr_tensor(starts, columns, x[:, 0], (3, 3))
