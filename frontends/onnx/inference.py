@@ -175,7 +175,7 @@ def infer(
         CostError: if the node is invalid.
     """
     outputs: list[Value | None] = []
-    found = _ruled(node) or infer_by_onnx(node, dims)
+    found = _infer_by_rule(node) or infer_by_onnx(node, dims)
     values = [*found, *(Value(None, "") for _ in range(len(node.proto.output) - len(found)))]
     fit(node, prefix, values)
     for name, value in zip(node.proto.output, values, strict=False):
@@ -198,7 +198,7 @@ def infer(
     return outputs
 
 
-def _ruled(node: Node) -> Sequence[Value]:
+def _infer_by_rule(node: Node) -> Sequence[Value]:
     # A rule fails if it needs unknown elements.
     if node.rule is None:
         return ()
@@ -229,7 +229,7 @@ def _complete(value: Value, declared: Any, name: str, dims: Dimensions, node: No
     for i, d in enumerate(shape):
         if d is None:
             shape[i] = length = dims.fresh(f"{name}_{i}")
-            node.assumed.append(f"the size of axis {i} of {name!r} depends on data: it is {describe_size(length)}")
+            node.assumed.append(f"the size of axis {i} of {name!r} depends on data: assumed {describe_size(length)}")
     value.shape = tuple(shape)
 
 
@@ -237,7 +237,7 @@ def _complete(value: Value, declared: Any, name: str, dims: Dimensions, node: No
 
 
 MOST_UNKNOWN = 1024
-"""The maximum length of an unknown list of axes or sizes for onnx, which creates a dimension for each (1.21)."""
+"""The maximum length of unknown axes or sizes that onnx gets: it creates a dimension for each entry (1.21)."""
 
 NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 

@@ -39,7 +39,7 @@ class Signature(NamedTuple):
         required: names of the attributes that must be given.
         least: number of leading inputs that must be given.
         tensors_only: whether all inputs are tensors, not sequences, maps or optionals.
-        makes_tensors: whether all outputs are.
+        makes_tensors: whether all outputs are tensors.
     """
 
     since: int
@@ -57,7 +57,7 @@ class Signature(NamedTuple):
 def schema_signature(domain: str, op: str, version: int) -> Signature | None:
     """Return the signature of an operator in the given version of its domain; None if onnx has no schema of it.
 
-    An operator that is newer than this version has its newest schema.
+    For an operator newer than ``version``, it is the signature of the newest schema.
     """
     if domain == ONNX and (known := stored_signatures(op)):
         return next((each for each in known if each.since <= version), known[0])
@@ -82,8 +82,8 @@ def signature_of(schema: Any) -> Signature:
 
 
 # The first look-up of a schema registers all schemas of onnx, which takes as long as reading a small model. So the
-# signatures of the default domain are also stored in a file, written by ``python tools/make_onnx_signatures.py``. It is
-# only used if its onnx release is installed.
+# signatures of the default domain are also stored in a file, written by ``python tools/make_onnx_signatures.py``. The
+# file is used only with the onnx release that it was written for.
 
 STORED = Path(__file__).with_name("signatures.txt")
 """The release of onnx, and a line per operator: its name, and its signatures as JSON, newest first."""
@@ -149,7 +149,7 @@ def text_of(signatures: Sequence[Signature]) -> str:
 
 
 def _schema(op: str, version: int, domain: str) -> Any:
-    # An operator may be newer than the version of the model: then its newest schema counts.
+    # Fall back to the newest schema: an operator may be newer than the version that the model imports.
     for where in ((version, domain), (domain,)):
         try:
             return defs.get_schema(op, *where)
@@ -244,7 +244,7 @@ class Constraints:
     Attributes:
         choices: supported values of string attributes, by name.
         minimums: the minimum of attributes, or of known elements of operands, by name.
-        maximums: the maximum of attributes, by name, because a formula sums that many terms.
+        maximums: the maximum of attributes, by name, to limit the number of terms in a formula.
         ranks: ranks of operands, by name.
         required: attributes that must be given, if the operator has no schema.
         same_rank: operands that must have the same rank.

@@ -213,8 +213,8 @@ def _named(node: Node, scope: Scope, attribute: str, name: str) -> Value:
 
 
 class _Piece(NamedTuple):
-    # One layer of a backward pass: operand ids, and the values with gradients from it; without a layer, the gradient is
-    # an alias.
+    # A layer of a backward pass, the ids of its operands, and the ids of the values whose gradients it computes.
+    # Without a layer, these gradients are aliases of ``dy``.
     layer: Layer | None
     inputs: tuple[int, ...]
     targets: tuple[int, ...]
@@ -315,7 +315,7 @@ def unmarked_note(stored: Iterable[StoredTensor], calls: Iterable[Call], is_rewr
         calls: all calls of the run.
         is_rewritten: whether a tool that drops marks wrote the file.
     """
-    open_ones = {
+    candidates = {
         tensor.identity: tensor
         for tensor in stored
         if tensor.identity
@@ -323,21 +323,21 @@ def unmarked_note(stored: Iterable[StoredTensor], calls: Iterable[Call], is_rewr
         and tensor.is_parameter
         and str(tensor.name).removesuffix(QUANTIZED).rpartition(".")[2] not in LEARNED_NAMES
     }
-    for call in calls if open_ones else ():
+    for call in calls if candidates else ():
         for identity, operand in zip(call.inputs, call.layer.inputs, strict=True):
             if role_of(operand) == "param" or (call.layer.op, operand) in FACTORS:
-                open_ones.pop(identity, None)
-    if not open_ones:
+                candidates.pop(identity, None)
+    if not candidates:
         return ""
-    count, elements = len(open_ones), sum(tensor.size for tensor in open_ones.values())
+    count, elements = len(candidates), sum(tensor.size for tensor in candidates.values())
     counts = "counts as a parameter, but may be a buffer" if count == 1 else "count as parameters, but may be buffers"
     advice = (
-        "The file that the tool rewrote may mark them"
+        "The original file may mark them: count that one"
         if is_rewritten
         else "torch.onnx.export(…, dynamo=True) marks them"
     )
     return (
-        f"the file does not mark which tensors are learned: {joined([repr(t.name) for t in open_ones.values()])} "
+        f"the file does not mark which tensors are learned: {joined([repr(t.name) for t in candidates.values()])} "
         f"({elements} elements) {counts}. {advice}"
     )
 
@@ -472,7 +472,7 @@ class _Planning:
         self._graph = graph
         self._values = values
         self._known: dict[str, Known] = {}
-        """Values with an unknown dimension."""
+        """Flags of each value that has an unknown dimension."""
         self._stored = stored
         self._sizes: set[str] = set()
         """Values whose elements are known sizes of other values."""
