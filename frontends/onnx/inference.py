@@ -324,8 +324,8 @@ def differs(shape: Shape | None, kind: Any) -> bool:
     )
 
 
-def written(kind: Any) -> str:
-    """Return the shape of a tensor type as text."""
+def shape_text(kind: Any) -> str:
+    """Return the shape of a tensor type (``TypeProto.Tensor``) as text."""
     dims = [str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in kind.shape.dim]
     return f"({', '.join(dims)}{',' * (len(dims) == 1)})"
 
@@ -361,7 +361,7 @@ def compare_with_onnx(proto: Any, values: Mapping[str, Value], note: Note) -> No
     for entry in (*found.graph.value_info, *found.graph.output):
         value = values.get(entry.name)
         if value is not None and entry.type.HasField("tensor_type") and differs(value.shape, entry.type.tensor_type):
-            theirs = written(entry.type.tensor_type)
+            theirs = shape_text(entry.type.tensor_type)
             note(f"onnx infers the shape {theirs} of {entry.name!r}; costcore infers {value.shape}")
 
 

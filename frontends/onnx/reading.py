@@ -265,7 +265,7 @@ def read_initializers(
     is_parameter_name = _parameter_names(graph) if has_parameter_names else lambda _: False
     for tensor in graph.initializer:
         value = stored_value(tensor, tensor.name, f"initializer {tensor.name!r}")
-        _check(tensor, value, note)
+        _check_bytes(tensor, value, note)
         if value.stored is not None:
             value.stored.is_unmarked = has_parameter_names or (is_rewritten and not kinds)
         written = str(tensor.name).removesuffix(QUANTIZED)  # a name that is not UTF-8 is bytes
@@ -278,7 +278,7 @@ def read_initializers(
         if folded is not None and value.stored is not None:
             kind = kind if folded.parameters else "FOLDED"
             value.stored.folded_from = "" if folded.is_one_parameter else ", ".join(map(repr, folded.parameters))
-        yield tensor.name, _of_kind(value, kind)
+        yield tensor.name, _with_kind(value, kind)
     for sparse in graph.sparse_initializer:
         name = sparse.values.name
         yield name, stored_value(sparse.values, name, f"initializer {name!r}").viewed(tuple(sparse.dims))
@@ -327,7 +327,7 @@ def _parameter_names(graph: Any) -> Callable[[str], bool]:
     return is_parameter_name
 
 
-def _of_kind(value: Value, kind: str) -> Value:
+def _with_kind(value: Value, kind: str) -> Value:
     if not kind or value.stored is None:
         return value
     value.stored.is_learned = kind == "PARAMETER" and value.dtype in FLOATS
@@ -336,7 +336,7 @@ def _of_kind(value: Value, kind: str) -> Value:
     return replace(value, role="param" if value.stored.is_learned else "const")
 
 
-def _check(tensor: Any, value: Value, note: Callable[[str], None]) -> None:
+def _check_bytes(tensor: Any, value: Value, note: Callable[[str], None]) -> None:
     bits = BITS[value.dtype]
     needed = -(-value.size * bits // 8)
     if not bits or (needed > SMALL and tensor.data_location != TensorProto.EXTERNAL):

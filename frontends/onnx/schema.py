@@ -288,7 +288,7 @@ class Constraints:
         for name, shape in _shapes(args, self.ranks):
             fewest, most = self.ranks[name]
             if not fewest <= len(shape) <= most:
-                raise error(f"has the input {name} of shape {shape} (expected {_in_words(fewest, most)} dimensions)")
+                raise error(f"has the input {name} of shape {shape} (expected {_rank_range(fewest, most)} dimensions)")
         for name, shape in _shapes(args, self.one_element):
             if any(d != 1 and not is_symbolic(d) for d in shape):
                 raise error(f"has the input {name} of shape {shape} (expected one element)")
@@ -319,7 +319,7 @@ def _shown(value: Any) -> str:
     return repr(value) if isinstance(value, (int, float, str)) else "of another type"
 
 
-def _in_words(fewest: int, most: int) -> str:
+def _rank_range(fewest: int, most: int) -> str:
     return f"{fewest}" if fewest == most else f"{fewest} or more" if most == ANY else f"{fewest} to {most}"
 
 
@@ -332,7 +332,7 @@ _RECURRENT = Constraints(
 
 PADDING = {"auto_pad": ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")}
 
-AFTER = {"post_transform": ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")}
+POST_TRANSFORM = {"post_transform": ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")}
 
 KERNELS = {"kernel_type": ("LINEAR", "POLY", "RBF", "SIGMOID")}
 
@@ -343,7 +343,7 @@ GRID = {
     "padding_mode": ("zeros", "border", "reflection"),
 }
 
-SCATTERED = {"reduction": ("none", "add", "mul", "max", "min")}
+SCATTER = {"reduction": ("none", "add", "mul", "max", "min")}
 
 _STANDARD: Mapping[str, Constraints] = {
     **dict.fromkeys(
@@ -384,8 +384,8 @@ _STANDARD: Mapping[str, Constraints] = {
     "Upsample": Constraints(choices={"mode": ("nearest", "linear", "bilinear")}),
     "DepthToSpace": Constraints(choices={"mode": ("DCR", "CRD")}, minimums={"blocksize": 1}, ranks={"input": (4, 4)}),
     "SpaceToDepth": Constraints(choices={"mode": ("DCR", "CRD")}, minimums={"blocksize": 1}, ranks={"input": (4, 4)}),
-    "ScatterElements": Constraints(choices=SCATTERED),
-    "ScatterND": Constraints(choices=SCATTERED, ranks={"data": (1, ANY), "indices": (1, ANY)}),
+    "ScatterElements": Constraints(choices=SCATTER),
+    "ScatterND": Constraints(choices=SCATTER, ranks={"data": (1, ANY), "indices": (1, ANY)}),
     "GatherND": Constraints(minimums={"batch_dims": 0}, ranks={"data": (1, ANY), "indices": (1, ANY)}),
     "TensorScatter": Constraints(choices={"mode": ("linear", "circular")}),
     "OneHot": Constraints(minimums={"depth": 0}, ranks={"values": (1, 1)}, one_element=("depth",)),
@@ -438,10 +438,12 @@ _STANDARD: Mapping[str, Constraints] = {
 _CLASSICAL: Mapping[str, Constraints] = {
     "CastMap": Constraints(choices={"map_form": ("DENSE", "SPARSE"), "cast_to": ("TO_FLOAT", "TO_STRING", "TO_INT64")}),
     "Normalizer": Constraints(choices={"norm": ("MAX", "L1", "L2")}),
-    **dict.fromkeys(("LinearClassifier", "TreeEnsembleClassifier"), Constraints(choices=AFTER)),
-    "LinearRegressor": Constraints(choices=AFTER, minimums={"targets": 1}),
-    **dict.fromkeys(("SVMClassifier", "SVMRegressor"), Constraints(choices={**AFTER, **KERNELS})),
-    "TreeEnsembleRegressor": Constraints(choices={**AFTER, "aggregate_function": ("AVERAGE", "SUM", "MIN", "MAX")}),
+    **dict.fromkeys(("LinearClassifier", "TreeEnsembleClassifier"), Constraints(choices=POST_TRANSFORM)),
+    "LinearRegressor": Constraints(choices=POST_TRANSFORM, minimums={"targets": 1}),
+    **dict.fromkeys(("SVMClassifier", "SVMRegressor"), Constraints(choices={**POST_TRANSFORM, **KERNELS})),
+    "TreeEnsembleRegressor": Constraints(
+        choices={**POST_TRANSFORM, "aggregate_function": ("AVERAGE", "SUM", "MIN", "MAX")}
+    ),
 }
 
 CONSTRAINTS: Mapping[str, Constraints] = {

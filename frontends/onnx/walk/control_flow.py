@@ -138,7 +138,7 @@ def loop(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Out
             return each
         walker.recording.rollback(mark)
         walker.recording.add(*section)
-    return _note_once(walker, node, context, plan, once)
+    return _finish_loop(walker, node, context, plan, once)
 
 
 def _plan(walker: Walker, node: Node, context: GraphContext) -> LoopPlan:
@@ -174,7 +174,7 @@ def _walk_once(
 ) -> Generator[Any, Any, WalkedBody]:
     body, recording = node.args["body"], walker.recording
     mark, visited = recording.checkpoint(), walker.budget.visited
-    inputs = [Value((), "int64"), plan.condition, *(entering(value, plan.items) for value in plan.carried)]
+    inputs = [Value((), "int64"), plan.condition, *(inside_body(value, plan.items) for value in plan.carried)]
     around = context.of_subgraph(node, "body", plan.times)
     outputs: list[Value] = yield walker.walk_graph(body, body_scope(scope, body, inputs), around)
     is_open = not truth(*outputs[:1]) or any(map(_changes, plan.carried, outputs[1:]))
@@ -202,13 +202,13 @@ def _assume_entry(walker: Walker, node: Node, plan: LoopPlan) -> None:
         walker.recording.assume(why, node.label)
 
 
-def _note_once(
+def _finish_loop(
     walker: Walker, node: Node, context: GraphContext, plan: LoopPlan, once: WalkedBody
 ) -> list[Value | None]:
     recording, count = walker.recording, len(plan.carried) + 1
     if not truth(*once.outputs[:1]):
         recording.assume("data-dependent loop condition: all iterations are counted", node.label)
-    final = carried_out(walker, node, plan.carried, once.outputs[1:count], plan.items, plan.times)
+    final = after_last_iteration(walker, node, plan.carried, once.outputs[1:count], plan.items, plan.times)
     joined = [stacked(value, plan.times) for value in once.outputs[count:]]
     label, inputs = context.of_subgraph(node, "body").region, once.inputs
     number = inputs[:1] if inputs[0].identity else []
@@ -268,7 +268,7 @@ def one_by_one(
         found.append(
             with_symbols(walker, node, k, stacked(common_element(values) or Value(None), len(iterations)), why)
         )
-    _note_iterations(walker, [(history[run[0][0]], len(run)) for run in runs], around.region, before)
+    _record_dataflow(walker, [(history[run[0][0]], len(run)) for run in runs], around.region, before)
     last = history[runs[-1][0][0]].outputs if runs else before
     gathered = [value for value in found[count - 1 :] if value is not None]
     own = before[:1] if node.get("cond") is None and before[0].identity else []
@@ -285,7 +285,7 @@ class _Iteration(NamedTuple):
     outputs: list[Value]
 
 
-def _note_iterations(
+def _record_dataflow(
     walker: Walker, runs: Sequence[tuple[_Iteration, int]], region: str, before: Sequence[Value]
 ) -> None:
     # An iteration reads the outputs of the previous one. Equal iterations are counted as one, in which inputs and
@@ -374,7 +374,7 @@ def scan(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Out
     flow = walker.recording.dataflow
     first = flow.new_id()
     outputs = yield walker.walk_graph(body, inner, context.of_subgraph(node, "body", times))
-    final = carried_out(walker, node, values[: len(states)], outputs[: len(states)])
+    final = after_last_iteration(walker, node, values[: len(states)], outputs[: len(states)])
     output_axes = node.args.get("scan_output_axes") or (0,) * len(outputs)
     gathered = [stacked(v, lengths[0], axis) for v, axis in zip(outputs[len(states) :], output_axes, strict=False)]
     found = [*final, *gathered]
@@ -671,7 +671,7 @@ def scalar(dtype: str, number: Any) -> Value:
     return Value((), dtype, data)
 
 
-def entering(value: Value, length: Dim) -> Value:
+def inside_body(value: Value, length: Dim) -> Value:
     """Return a carried value inside the body of a loop, where a sequence has ``length`` items."""
     return inside_loop(value, length) if isinstance(value, Container) else computed(value)
 
@@ -685,7 +685,7 @@ def stacked(value: Value, times: Dim, axis: int = 0) -> Value:
     return Value(tuple(shape), value.dtype)
 
 
-def carried_out(
+def after_last_iteration(
     walker: Walker, node: Node, before: Sequence[Value], after: Sequence[Value], items: Dim = 0, times: Dim = 0
 ) -> list[Value | None]:
     """Return the carried values after the last iteration; a changing dimension is unknown.

@@ -375,14 +375,14 @@ class _Folding:
         if made is not None and made.layer.op == "quantize" and made.layer["x"].role != "data":
             weight = made.layer["x"]  # stored as a float: runtimes store the quantized weight instead
             source = Source(Tensor(weight.shape, source.tensor.dtype, weight.role), made.inputs[0], call)
-        return source if source.is_stored or not (is_view or place(call) != place(reader)) else None
+        return source if source.is_stored or not (is_view or loop_context(call) != loop_context(reader)) else None
 
     def _only_reader(self, call: Call, output: int = 0) -> Call | None:
         # The reader must be in the same loop or branch as the call, and run as often.
         readers = self._readers.get(call.outputs[output], ())
         reader = self._producers.get(readers[0]) if len(readers) == 1 else None
         is_first = reader is not None and reader.inputs[:1] == call.outputs[output : output + 1]
-        return reader if reader is not None and is_first and place(reader) == place(call) else None
+        return reader if reader is not None and is_first and loop_context(reader) == loop_context(call) else None
 
     def _quantized_after(self, call: Call, output: int = 0) -> list[Call]:
         reader = self._only_reader(call, output)
@@ -486,8 +486,8 @@ class _Folding:
             is_stored = op in ("quantize", "dequantize") and self._is_stored(call)
             if op not in VIEWS and op != "dequantize" and not is_stored:
                 continue
-            settings = {r for r in readers if is_stored and r in self.gone and identity not in self.gone[r].inputs}
-            absorbed = self._absorbed.get(identity, set()) | removed | settings
+            new_readers = {r for r in readers if is_stored and r in self.gone and identity not in self.gone[r].inputs}
+            absorbed = self._absorbed.get(identity, set()) | removed | new_readers
             if all(reader in absorbed for reader in readers) and (readers or is_stored):
                 removed.add(identity)
                 self.gone[identity] = call
@@ -578,7 +578,7 @@ def readers_of(recording: Recording) -> dict[int, list[int]]:
     return readers
 
 
-def place(call: Call) -> tuple[Any, str]:
+def loop_context(call: Call) -> tuple[Any, str]:
     """Return the number of executions of a call, and its loop or branch."""
     return call.times, call.region
 
@@ -619,7 +619,7 @@ def _quantize_early(recording: Recording, scales: Scales) -> bool:
         call = calls[at[reader]] if reader in at else None
         if call is not None and call.layer.op in PASSED and len(readers[reader]) == 1:
             after = readers[reader][0]
-            call = calls[at[after]] if after in at and place(calls[at[after]]) == place(call) else None
+            call = calls[at[after]] if after in at and loop_context(calls[at[after]]) == loop_context(call) else None
         return call if call is not None and call.layer.op == "quantize" else None
 
     for k in range(len(calls) - 1, -1, -1):
@@ -632,7 +632,7 @@ def _quantize_early(recording: Recording, scales: Scales) -> bool:
             continue
         source = move.inputs[0]
         made = calls[at[source]] if source in at else None
-        if made is None or made.layer.op == "dequantize" or place(made) != place(move):
+        if made is None or made.layer.op == "dequantize" or loop_context(made) != loop_context(move):
             continue
         if all(
             (q := quantized_by(reader)) and _is_same(q, quantize) and scales.are_equal(q, quantize)
@@ -656,7 +656,7 @@ def _exchanged(recording: Recording, move: Call, quantize: Call) -> tuple[Call, 
 
 
 def _is_same(first: Call, second: Call) -> bool:
-    return (first.layer.out.dtype, place(first)) == (second.layer.out.dtype, place(second))
+    return (first.layer.out.dtype, loop_context(first)) == (second.layer.out.dtype, loop_context(second))
 
 
 def _with_inputs(call: Call, joined: Mapping[int, int]) -> Call:

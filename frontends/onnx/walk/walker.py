@@ -20,7 +20,7 @@ from costcore.trace.call import Call
 from costcore.trace.interrupts import collector_off
 from costcore.translate import Translation
 
-from ..inference import differs, infer, is_newer_than_onnx, operator, written
+from ..inference import differs, infer, is_newer_than_onnx, operator, shape_text
 from ..inputs import UserShapes
 from ..node import GraphContext, Node, Scope, bind, describe, inner_graphs, topological_sort, values_read
 from ..reading import read_initializers
@@ -66,7 +66,7 @@ class WalkConfig:
         parameters_are_initializers: whether the exporter keeps all learned tensors as initializers.
         keep_history: whether recorded nodes are kept for pattern matching.
         is_rewritten: whether the file was rewritten by a tool that drops the marks of learned tensors.
-        arguments: further arguments of all nodes of a domain, found in the whole graph, by domain.
+        arguments: by domain, arguments that all its nodes share, such as the size of channel blocks.
     """
 
     functions: ModelFunctions
@@ -206,7 +206,7 @@ class Walker:
                 f"version {version} of {domain} has no {node.op}; it was read as in version {node.version}"
             )
         if is_newer_than_onnx(node.key):
-            self.recording.note(f"onnx {onnx_version} is older than {node.key}; install a newer one to count it")
+            self.recording.note(f"{node.key} is not in onnx {onnx_version}. To count it: pip install --upgrade onnx")
         if not any(proto.output):
             raise node.error("has no outputs")
         for name, value in zip(proto.input, inputs, strict=True):
@@ -268,7 +268,7 @@ class Walker:
                 is_as_declared = False
                 self.recording.note(
                     f"{node.label} produces {name!r} of shape {value.shape}, "
-                    f"but the model declares {written(declared.tensor_type)}"
+                    f"but the model declares {shape_text(declared.tensor_type)}"
                 )
         return is_as_declared
 
