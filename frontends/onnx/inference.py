@@ -183,19 +183,17 @@ def infer(
             outputs.append(None)
             continue
         declaration = declared(name)
-        if (
-            value.shape is None
-            and declaration is not None
-            and declaration.WhichOneof("value") not in (None, "tensor_type")
-        ):
-            value = value if isinstance(value, Container) else declared_value(declaration, dims, f"{prefix}{name}")
-        if isinstance(value, Container):
-            outputs.append(value)
-            continue
-        _complete(value, declaration, f"{prefix}{name}", dims, node)
-        check_size(value, node)
+        if value.shape is None and not isinstance(value, Container) and _is_container(declaration):
+            value = declared_value(declaration, dims, f"{prefix}{name}")
+        if not isinstance(value, Container):
+            _complete(value, declaration, f"{prefix}{name}", dims, node)
+            check_size(value, node)
         outputs.append(value)
     return outputs
+
+
+def _is_container(declaration: Any) -> bool:
+    return declaration is not None and declaration.WhichOneof("value") not in (None, "tensor_type")
 
 
 def _infer_by_rule(node: Node) -> Sequence[Value]:

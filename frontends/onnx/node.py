@@ -378,17 +378,20 @@ def check_size(value: Value, node: Node) -> None:
             raise node.error(f"has an output dimension of {d}")
         elif degree(d) > HIGHEST_DEGREE:
             raise node.error(
-                f"has an output dimension with more than {HIGHEST_DEGREE} factors; give numbers for its symbols"
+                f"has an output dimension with more than {HIGHEST_DEGREE} factors; give numbers for its symbols "
+                "with dims"
             )
         elif depth(d) > DEEPEST:
             raise node.error(
-                f"has an output dimension with more than {DEEPEST} nested roundings; give numbers for its symbols"
+                f"has an output dimension with more than {DEEPEST} nested roundings; give numbers for its "
+                "symbols with dims"
             )
         else:
             factors += degree(d)
     if factors > HIGHEST_DEGREE_OF_SHAPE:
         raise node.error(
-            f"has an output whose sizes have more than {HIGHEST_DEGREE_OF_SHAPE} factors; give numbers for its symbols"
+            f"has an output whose sizes have more than {HIGHEST_DEGREE_OF_SHAPE} factors; give numbers for its "
+            "symbols with dims"
         )
     if count >= DIMENSION_LIMIT:
         raise node.error("has an output of 2**4096 elements or more")

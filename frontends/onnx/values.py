@@ -212,7 +212,7 @@ class Container(Value):
 
 
 def value_signature(value: Value | None) -> Hashable:
-    """Return what shape rules and rows read of a value: everything but its identity, and elements of parameters."""
+    """Return all that shape rules and rows read in a value: not its identity, and not the elements of a parameter."""
     if value is None:
         return None
     data, stored = value.data, value.stored
@@ -629,7 +629,7 @@ def _div(a: Any, b: Any) -> Any:
 
 
 def _remainder(a: Any, b: Any) -> Any:
-    # The sign is that of the dividend, as in C; symbols are sizes, so they are positive.
+    # The result has the sign of the dividend, as in C; symbols are sizes, so they are positive.
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) % abs(b) * (-1 if a < 0 else 1)
     return math.fmod(a, b) if isinstance(a, float) else a % b

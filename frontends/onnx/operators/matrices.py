@@ -355,7 +355,7 @@ def _with_aspect_ratio(node: Node, lengths: Sequence[Dim], sizes: Sequence[Any],
     if None in sizes:
         return (None,) * len(sizes)
     if any(map(is_symbolic, (*lengths, *sizes))) or 0 in lengths:
-        raise node.error("keeps the aspect ratio of symbolic sizes; give numbers for them")
+        raise node.error("keeps the aspect ratio of symbolic sizes; give numbers for them with dims")
     ratios = [size / length for size, length in zip(sizes, lengths, strict=True)]
     ratio = min(ratios) if policy == "not_larger" else max(ratios)
     return tuple(int(length * ratio + 0.5) for length in lengths)

@@ -423,9 +423,7 @@ def optional(node: Node) -> Sequence[Value]:
     """Infer an optional that holds the input, or an empty one of a declared type."""
     value = node.inputs[0] if node.inputs else None
     if value is not None:
-        return (
-            [_as_new(value)] if value.shape is not None or isinstance(value, Container) else [Value(None, value.dtype)]
-        )
+        return [_content(value)]
     kind = node.args.get("type")
     dtype = "" if kind is None or not kind.HasField("tensor_type") else DTYPES.get(kind.tensor_type.elem_type, "")
     return [Container(dtype=dtype, kind="optional", items=(), length=0)]
@@ -456,7 +454,12 @@ def get_element(node: Node) -> Sequence[Value]:
         if isinstance(element, Container):
             return [element]
         return [Value(element.shape if element is not None else None, value.dtype)]
-    return [_as_new(value)] if value.shape is not None or isinstance(value, Container) else [Value(None, value.dtype)]
+    return [_content(value)]
+
+
+def _content(value: Value) -> Value:
+    is_unranked = value.shape is None and not isinstance(value, Container)
+    return Value(None, value.dtype) if is_unranked else _as_new(value)
 
 
 def to_map(node: Node) -> Sequence[Value]:

@@ -168,7 +168,7 @@ def _grouped_heads(
     pattern: Pattern = _REPEATED_HEADS,
     shape: tuple[Dim, ...] | None = None,
 ) -> tuple[Match, Value] | None:
-    # Find keys or values that the exporter repeated for grouped queries; ``shape`` is that of the repeated keys.
+    # Find keys or values that the exporter repeated for grouped queries; ``shape`` is the shape of repeated keys.
     without = {name: v for name, v in match.values.items() if name not in ("head", "apart", "spread", "folded")}
     longer = extend(Match(without, match.nodes), value, pattern)
     if longer is None or not origin(longer.nodes[0].node.proto):

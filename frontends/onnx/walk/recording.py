@@ -337,7 +337,7 @@ class _Folding:
         """The calls that no longer read a value, by id of the value. The id of its first output stands for a call."""
         self._producers: dict[int, Call] = {}
         self._readers = readers_of(recording)
-        """The calls that read a value, in the same form; 0 stands for any other reader."""
+        """The calls that read a value, also by their first outputs; 0 stands for any other reader."""
         for call in self._recorder.calls:
             # A view of a stored value has the id of the value.
             self._producers.update((i, call) for i in call.outputs if i not in call.inputs)
