@@ -79,7 +79,8 @@ def estimate(
         regroup: whether to count the nodes of a decomposed operator as this operator, and list it in
             ``recorder.regrouped``. Names of patterns, such as ``("rms_norm", "gelu")``, select only these, and also
             match hand-written forms. ``PATTERNS`` in ``regroup`` lists all.
-        explain_regroup: whether to note why other nodes do not match these patterns; or names of some of them.
+        explain_regroup: whether to note why other nodes do not match these patterns; names of patterns select only
+            these.
         check_shapes: whether to compare shapes with ``onnx.shape_inference``, in another process, and note differences.
         max_nodes: the maximum number of nodes to which functions, loops and branches may expand, in addition to the
             stored nodes; default: 100,000. More are an error.
@@ -204,7 +205,7 @@ def _walk(
         block = config.arguments.get(BLOCKED, {}).get("block", "8 or 16")
         note(
             f"convolutions of ONNX Runtime's NCHWc layout run on blocks of {block} channels: MACs, bytes and "
-            "parameters include the channels that pad them"
+            "parameters include the padding channels"
         )
     for text in filter(None, (unmarked_note(stored, recorder.calls, config.is_rewritten), folded_note(stored))):
         note(text)

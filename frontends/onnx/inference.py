@@ -175,7 +175,7 @@ def infer(
         CostError: if the node is invalid.
     """
     outputs: list[Value | None] = []
-    found = _ruled(node) or infer_by_onnx(node, dims)
+    found = _infer_by_rule(node) or infer_by_onnx(node, dims)
     values = [*found, *(Value(None, "") for _ in range(len(node.proto.output) - len(found)))]
     fit(node, prefix, values)
     for name, value in zip(node.proto.output, values, strict=False):
@@ -183,22 +183,20 @@ def infer(
             outputs.append(None)
             continue
         declaration = declared(name)
-        if (
-            value.shape is None
-            and declaration is not None
-            and declaration.WhichOneof("value") not in (None, "tensor_type")
-        ):
-            value = value if isinstance(value, Container) else declared_value(declaration, dims, f"{prefix}{name}")
-        if isinstance(value, Container):
-            outputs.append(value)
-            continue
-        _complete(value, declaration, f"{prefix}{name}", dims, node)
-        check_size(value, node)
+        if value.shape is None and not isinstance(value, Container) and _is_container(declaration):
+            value = declared_value(declaration, dims, f"{prefix}{name}")
+        if not isinstance(value, Container):
+            _complete(value, declaration, f"{prefix}{name}", dims, node)
+            check_size(value, node)
         outputs.append(value)
     return outputs
 
 
-def _ruled(node: Node) -> Sequence[Value]:
+def _is_container(declaration: Any) -> bool:
+    return declaration is not None and declaration.WhichOneof("value") not in (None, "tensor_type")
+
+
+def _infer_by_rule(node: Node) -> Sequence[Value]:
     # A rule fails if it needs unknown elements.
     if node.rule is None:
         return ()
@@ -229,7 +227,7 @@ def _complete(value: Value, declared: Any, name: str, dims: Dimensions, node: No
     for i, d in enumerate(shape):
         if d is None:
             shape[i] = length = dims.fresh(f"{name}_{i}")
-            node.assumed.append(f"the size of axis {i} of {name!r} depends on data: it is {describe_size(length)}")
+            node.assumed.append(f"the size of axis {i} of {name!r} depends on data: assumed {describe_size(length)}")
     value.shape = tuple(shape)
 
 
@@ -237,7 +235,7 @@ def _complete(value: Value, declared: Any, name: str, dims: Dimensions, node: No
 
 
 MOST_UNKNOWN = 1024
-"""The maximum length of an unknown list of axes or sizes for onnx, which creates a dimension for each (1.21)."""
+"""The maximum length of unknown axes or sizes that onnx gets: it creates a dimension for each entry (1.21)."""
 
 NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 
@@ -324,8 +322,8 @@ def differs(shape: Shape | None, kind: Any) -> bool:
     )
 
 
-def written(kind: Any) -> str:
-    """Return the shape of a tensor type as text."""
+def shape_text(kind: Any) -> str:
+    """Return the shape of a tensor type (``TypeProto.Tensor``) as text."""
     dims = [str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in kind.shape.dim]
     return f"({', '.join(dims)}{',' * (len(dims) == 1)})"
 
@@ -361,7 +359,7 @@ def compare_with_onnx(proto: Any, values: Mapping[str, Value], note: Note) -> No
     for entry in (*found.graph.value_info, *found.graph.output):
         value = values.get(entry.name)
         if value is not None and entry.type.HasField("tensor_type") and differs(value.shape, entry.type.tensor_type):
-            theirs = written(entry.type.tensor_type)
+            theirs = shape_text(entry.type.tensor_type)
             note(f"onnx infers the shape {theirs} of {entry.name!r}; costcore infers {value.shape}")
 
 

@@ -63,7 +63,7 @@ class Node:
         args: inputs and attributes by the schema's names, and the node itself as ``NODE``.
         outputs: its outputs by position after inference; None for an omitted output.
         assumed: assumptions about its outputs.
-        noted: a contradiction in the node, as text that follows its name; the node is still counted.
+        noted: contradictions in the node, as texts that follow its name; the node is still counted.
         makes_tensors: whether its outputs are tensors, not sequences, maps or optionals.
         inferred: the result of its shape rule, if it has facts or stored tensors.
         reads_elements: whether its shape rule read elements of its inputs.
@@ -112,9 +112,9 @@ class Node:
         return describe(self.proto)
 
     def get(self, *names: str) -> Any:
-        """Return the argument under the first of these names that the node has; None if it has none of them.
+        """Return the first of these arguments that the node has; None if it has none of them.
 
-        Several names are for arguments whose name differs between opset versions.
+        An argument has several names if opset versions name it differently.
         """
         return next((value for name in names if (value := self.args.get(name)) is not None), None)
 
@@ -130,7 +130,7 @@ class Node:
         return value
 
     def values(self, name: str) -> list[Value]:
-        """Return the inputs of a variadic name.
+        """Return the inputs of a variadic parameter.
 
         Raises:
             CostError: if there are none.
@@ -378,18 +378,20 @@ def check_size(value: Value, node: Node) -> None:
             raise node.error(f"has an output dimension of {d}")
         elif degree(d) > HIGHEST_DEGREE:
             raise node.error(
-                f"has an output dimension with more than {HIGHEST_DEGREE} factors; give numbers for its symbols"
+                f"has an output dimension with more than {HIGHEST_DEGREE} factors; give numbers for its symbols "
+                "with dims"
             )
         elif depth(d) > DEEPEST:
             raise node.error(
-                f"has an output dimension with more than {DEEPEST} roundings inside one another; give numbers for its "
-                "symbols"
+                f"has an output dimension with more than {DEEPEST} nested roundings; give numbers for its "
+                "symbols with dims"
             )
         else:
             factors += degree(d)
     if factors > HIGHEST_DEGREE_OF_SHAPE:
         raise node.error(
-            f"has an output whose sizes have more than {HIGHEST_DEGREE_OF_SHAPE} factors; give numbers for its symbols"
+            f"has an output whose sizes have more than {HIGHEST_DEGREE_OF_SHAPE} factors; give numbers for its "
+            "symbols with dims"
         )
     if count >= DIMENSION_LIMIT:
         raise node.error("has an output of 2**4096 elements or more")
@@ -444,7 +446,7 @@ class GraphContext(Place):
 
 
 class Scope:
-    """The values that a graph sees, from its own to the outermost graph around it."""
+    """The values visible in a graph: its own, and those of the graphs around it."""
 
     parent: Scope | None
 
@@ -694,7 +696,7 @@ QONNX = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general", "
 """Domains of QONNX, including those of older releases of Brevitas and FINN."""
 
 NEWEST = 99
-"""The version of these operators: rules and rows shared with the standard take it as the newest version."""
+"""The version of these operators, so that rules and rows shared with the standard treat them as the newest version."""
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ class Buffer(Protocol):
 
 
 def without_weights(buffer: Buffer) -> bytes:
-    """Return a serialized ``ModelProto`` without the elements of large tensors. Little more than the graph is read.
+    """Return a serialized ``ModelProto`` without the elements of large tensors, which are skipped, not read.
 
     Raises:
         ValueError: if the bytes are not a protobuf message, or end inside one.
@@ -234,7 +234,7 @@ def read_initializers(
     graph: Any,
     note: Callable[[str], None],
     has_parameter_names: bool = False,
-    configuring: Mapping[str, bool] = MappingProxyType({}),
+    configuration: Mapping[str, bool] = MappingProxyType({}),
     is_rewritten: bool = False,
 ) -> Iterator[tuple[str, Value]]:
     """Yield the initializers of a graph by name; sparse initializers have their dense shape.
@@ -243,8 +243,8 @@ def read_initializers(
         graph: the ``GraphProto``.
         note: receives a note if the stored bytes do not fit the shape.
         has_parameter_names: whether the exporter keeps the names of parameters.
-        configuring: tensors that only configure operators, unless the exporter marks them as learned; True if a module
-            may still have learned the tensor.
+        configuration: names of tensors that only configure operators, unless the exporter marks them as learned. The
+            value is True if a module may have learned the tensor (an initial state).
         is_rewritten: whether the file was written by a tool that drops exporter metadata.
 
     Raises:
@@ -265,20 +265,20 @@ def read_initializers(
     is_parameter_name = _parameter_names(graph) if has_parameter_names else lambda _: False
     for tensor in graph.initializer:
         value = stored_value(tensor, tensor.name, f"initializer {tensor.name!r}")
-        _check(tensor, value, note)
+        _check_bytes(tensor, value, note)
         if value.stored is not None:
             value.stored.is_unmarked = has_parameter_names or (is_rewritten and not kinds)
         written = str(tensor.name).removesuffix(QUANTIZED)  # a name that is not UTF-8 is bytes
         kind = kinds.get(written, "") if value.dtype in FLOATS or kinds.get(written) != "PARAMETER" else ""
-        if not kind and configuring.get(tensor.name, True) and is_parameter_name(tensor.name):
+        if not kind and configuration.get(tensor.name, True) and is_parameter_name(tensor.name):
             kind = "PARAMETER"
-        elif not kind and tensor.name in configuring:
+        elif not kind and tensor.name in configuration:
             kind = "CONFIGURATION"
         folded = folded_from.get(written)
         if folded is not None and value.stored is not None:
             kind = kind if folded.parameters else "FOLDED"
             value.stored.folded_from = "" if folded.is_one_parameter else ", ".join(map(repr, folded.parameters))
-        yield tensor.name, _of_kind(value, kind)
+        yield tensor.name, _with_kind(value, kind)
     for sparse in graph.sparse_initializer:
         name = sparse.values.name
         yield name, stored_value(sparse.values, name, f"initializer {name!r}").viewed(tuple(sparse.dims))
@@ -315,9 +315,8 @@ def _folded(graph: Any, parameters: Collection[str]) -> dict[str, _Folded]:
 
 
 def _parameter_names(graph: Any) -> Callable[[str], bool]:
-    # PyTorch's older exporter gives computed values names that no module tensor has, ``/head/Mul_output_0``. The newer
-    # exporter gives them names without dots, ``val_67``. So without metadata, only a name with a dot proves a
-    # parameter.
+    # PyTorch's older exporter names computed values ``/head/Mul_output_0``, as no module tensor is named. The newer
+    # exporter names them ``val_67``: without metadata, only a name with a dot proves a parameter.
     outputs = {entry.name for entry in graph.output}
     names = (name for node in graph.node for name in (node.name, *node.output) if name not in outputs)
     is_older = any(map(re.compile(OLDER_NAME).fullmatch, names))
@@ -328,7 +327,7 @@ def _parameter_names(graph: Any) -> Callable[[str], bool]:
     return is_parameter_name
 
 
-def _of_kind(value: Value, kind: str) -> Value:
+def _with_kind(value: Value, kind: str) -> Value:
     if not kind or value.stored is None:
         return value
     value.stored.is_learned = kind == "PARAMETER" and value.dtype in FLOATS
@@ -337,7 +336,7 @@ def _of_kind(value: Value, kind: str) -> Value:
     return replace(value, role="param" if value.stored.is_learned else "const")
 
 
-def _check(tensor: Any, value: Value, note: Callable[[str], None]) -> None:
+def _check_bytes(tensor: Any, value: Value, note: Callable[[str], None]) -> None:
     bits = BITS[value.dtype]
     needed = -(-value.size * bits // 8)
     if not bits or (needed > SMALL and tensor.data_location != TensorProto.EXTERNAL):
@@ -347,14 +346,14 @@ def _check(tensor: Any, value: Value, note: Callable[[str], None]) -> None:
         if length != str(needed):
             note(f"initializer {tensor.name!r} needs {needed} bytes, but its external data has length {length[:40]!r}")
     elif tensor.raw_data and len(tensor.raw_data) != needed:
-        note(f"initializer {tensor.name!r} needs {needed} bytes, but the model holds {len(tensor.raw_data)} of it")
+        note(f"initializer {tensor.name!r} needs {needed} bytes, but the model stores {len(tensor.raw_data)}")
 
 
 # Node metadata of PyTorch's exporters: modules, operations, source lines
 
 
 SCOPES = "pkg.torch.onnx.name_scopes"
-"""The key for the modules around a node, outermost first; the last entry is the node."""
+"""The key for the modules around a node, outermost first; the last entry is the node itself."""
 
 CLASSES, OPERATION = "pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.fx_node"
 """The keys for the classes of these modules, and for the operation of the user's program."""

@@ -39,7 +39,7 @@ class Signature(NamedTuple):
         required: names of the attributes that must be given.
         least: number of leading inputs that must be given.
         tensors_only: whether all inputs are tensors, not sequences, maps or optionals.
-        makes_tensors: whether all outputs are.
+        makes_tensors: whether all outputs are tensors.
     """
 
     since: int
@@ -57,7 +57,7 @@ class Signature(NamedTuple):
 def schema_signature(domain: str, op: str, version: int) -> Signature | None:
     """Return the signature of an operator in the given version of its domain; None if onnx has no schema of it.
 
-    An operator that is newer than this version has its newest schema.
+    For an operator newer than ``version``, it is the signature of the newest schema.
     """
     if domain == ONNX and (known := stored_signatures(op)):
         return next((each for each in known if each.since <= version), known[0])
@@ -82,8 +82,8 @@ def signature_of(schema: Any) -> Signature:
 
 
 # The first look-up of a schema registers all schemas of onnx, which takes as long as reading a small model. So the
-# signatures of the default domain are also stored in a file, written by ``python tools/make_onnx_signatures.py``. It is
-# only used if its onnx release is installed.
+# signatures of the default domain are also stored in a file, written by ``python tools/make_onnx_signatures.py``. The
+# file is used only with the onnx release that it was written for.
 
 STORED = Path(__file__).with_name("signatures.txt")
 """The release of onnx, and a line per operator: its name, and its signatures as JSON, newest first."""
@@ -149,7 +149,7 @@ def text_of(signatures: Sequence[Signature]) -> str:
 
 
 def _schema(op: str, version: int, domain: str) -> Any:
-    # An operator may be newer than the version of the model: then its newest schema counts.
+    # Fall back to the newest schema: an operator may be newer than the version that the model imports.
     for where in ((version, domain), (domain,)):
         try:
             return defs.get_schema(op, *where)
@@ -244,7 +244,7 @@ class Constraints:
     Attributes:
         choices: supported values of string attributes, by name.
         minimums: the minimum of attributes, or of known elements of operands, by name.
-        maximums: the maximum of attributes, by name, because a formula sums that many terms.
+        maximums: the maximum of attributes, by name, to limit the number of terms in a formula.
         ranks: ranks of operands, by name.
         required: attributes that must be given, if the operator has no schema.
         same_rank: operands that must have the same rank.
@@ -288,7 +288,7 @@ class Constraints:
         for name, shape in _shapes(args, self.ranks):
             fewest, most = self.ranks[name]
             if not fewest <= len(shape) <= most:
-                raise error(f"has the input {name} of shape {shape} (expected {_in_words(fewest, most)} dimensions)")
+                raise error(f"has the input {name} of shape {shape} (expected {_rank_range(fewest, most)} dimensions)")
         for name, shape in _shapes(args, self.one_element):
             if any(d != 1 and not is_symbolic(d) for d in shape):
                 raise error(f"has the input {name} of shape {shape} (expected one element)")
@@ -319,7 +319,7 @@ def _shown(value: Any) -> str:
     return repr(value) if isinstance(value, (int, float, str)) else "of another type"
 
 
-def _in_words(fewest: int, most: int) -> str:
+def _rank_range(fewest: int, most: int) -> str:
     return f"{fewest}" if fewest == most else f"{fewest} or more" if most == ANY else f"{fewest} to {most}"
 
 
@@ -332,7 +332,7 @@ _RECURRENT = Constraints(
 
 PADDING = {"auto_pad": ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")}
 
-AFTER = {"post_transform": ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")}
+POST_TRANSFORM = {"post_transform": ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")}
 
 KERNELS = {"kernel_type": ("LINEAR", "POLY", "RBF", "SIGMOID")}
 
@@ -343,7 +343,7 @@ GRID = {
     "padding_mode": ("zeros", "border", "reflection"),
 }
 
-SCATTERED = {"reduction": ("none", "add", "mul", "max", "min")}
+SCATTER = {"reduction": ("none", "add", "mul", "max", "min")}
 
 _STANDARD: Mapping[str, Constraints] = {
     **dict.fromkeys(
@@ -384,8 +384,8 @@ _STANDARD: Mapping[str, Constraints] = {
     "Upsample": Constraints(choices={"mode": ("nearest", "linear", "bilinear")}),
     "DepthToSpace": Constraints(choices={"mode": ("DCR", "CRD")}, minimums={"blocksize": 1}, ranks={"input": (4, 4)}),
     "SpaceToDepth": Constraints(choices={"mode": ("DCR", "CRD")}, minimums={"blocksize": 1}, ranks={"input": (4, 4)}),
-    "ScatterElements": Constraints(choices=SCATTERED),
-    "ScatterND": Constraints(choices=SCATTERED, ranks={"data": (1, ANY), "indices": (1, ANY)}),
+    "ScatterElements": Constraints(choices=SCATTER),
+    "ScatterND": Constraints(choices=SCATTER, ranks={"data": (1, ANY), "indices": (1, ANY)}),
     "GatherND": Constraints(minimums={"batch_dims": 0}, ranks={"data": (1, ANY), "indices": (1, ANY)}),
     "TensorScatter": Constraints(choices={"mode": ("linear", "circular")}),
     "OneHot": Constraints(minimums={"depth": 0}, ranks={"values": (1, 1)}, one_element=("depth",)),
@@ -438,10 +438,12 @@ _STANDARD: Mapping[str, Constraints] = {
 _CLASSICAL: Mapping[str, Constraints] = {
     "CastMap": Constraints(choices={"map_form": ("DENSE", "SPARSE"), "cast_to": ("TO_FLOAT", "TO_STRING", "TO_INT64")}),
     "Normalizer": Constraints(choices={"norm": ("MAX", "L1", "L2")}),
-    **dict.fromkeys(("LinearClassifier", "TreeEnsembleClassifier"), Constraints(choices=AFTER)),
-    "LinearRegressor": Constraints(choices=AFTER, minimums={"targets": 1}),
-    **dict.fromkeys(("SVMClassifier", "SVMRegressor"), Constraints(choices={**AFTER, **KERNELS})),
-    "TreeEnsembleRegressor": Constraints(choices={**AFTER, "aggregate_function": ("AVERAGE", "SUM", "MIN", "MAX")}),
+    **dict.fromkeys(("LinearClassifier", "TreeEnsembleClassifier"), Constraints(choices=POST_TRANSFORM)),
+    "LinearRegressor": Constraints(choices=POST_TRANSFORM, minimums={"targets": 1}),
+    **dict.fromkeys(("SVMClassifier", "SVMRegressor"), Constraints(choices={**POST_TRANSFORM, **KERNELS})),
+    "TreeEnsembleRegressor": Constraints(
+        choices={**POST_TRANSFORM, "aggregate_function": ("AVERAGE", "SUM", "MIN", "MAX")}
+    ),
 }
 
 CONSTRAINTS: Mapping[str, Constraints] = {

@@ -66,7 +66,7 @@ FOLDABLE_TYPES = frozenset(
     for number, dtype in DTYPES.items()
     if dtype in ("bool", "float16", "bfloat16", "float32", "float64") or "int" in dtype
 ) - frozenset(number for number, dtype in DTYPES.items() if BITS[dtype] < 8)
-"""The ``TensorProto.DataType`` of tensors with elements that are read."""
+"""``TensorProto.DataType`` of tensors whose elements are read."""
 
 
 @dataclass(slots=True, eq=False)
@@ -86,7 +86,8 @@ class StoredTensor:
             learned tensors as initializers.
         is_learned: whether the exporter marks it as a parameter, even with a single element.
         is_unmarked: whether the exporter marks neither parameters nor buffers.
-        folded_from: the parameters from which the exporter computed it, together with other values; ``""`` otherwise.
+        folded_from: names of the parameters that the exporter folded into it, together with other values; ``""`` if
+            none.
     """
 
     name: str
@@ -153,7 +154,7 @@ class Value:
         return self.shape
 
     def viewed(self, shape: Shape) -> Value:
-        """Return the same value with another shape, for an operator that reads it so (a transposed weight)."""
+        """Return the same value in the shape in which an operator reads it (a transposed weight)."""
         spread = self.spread if shape == self.shape else None
         return Value(shape, self.dtype, None, self.role, self.follows_shapes, self.stored, self.identity, spread)
 
@@ -211,7 +212,7 @@ class Container(Value):
 
 
 def value_signature(value: Value | None) -> Hashable:
-    """Return everything in a value that shape rules and rows read: no elements of parameters, and no identity."""
+    """Return all that shape rules and rows read in a value: not its identity, and not the elements of a parameter."""
     if value is None:
         return None
     data, stored = value.data, value.stored
@@ -417,7 +418,7 @@ def may_be_equal(a: Dim, b: Dim) -> bool:
 
 def describe_size(length: Dim) -> str:
     """Return a data-dependent size as text: its symbol, or the number that the user gave."""
-    return f"the symbol {length}" if is_symbolic(length) else f"{length}, as was given"
+    return f"the symbol {length}" if is_symbolic(length) else f"{length}, as given"
 
 
 def declared_names(values: Iterable[Any]) -> set[str]:
@@ -513,7 +514,7 @@ def element_of(container: Container) -> Value | None:
 
 
 def inside_loop(container: Container, length: Dim | None) -> Container:
-    """Return a container as it is inside the body of a loop, with ``length`` items."""
+    """Return a container inside the body of a loop, where it has ``length`` items."""
     return Container(dtype=container.dtype, kind=container.kind, element=element_of(container), length=length)
 
 
@@ -628,7 +629,7 @@ def _div(a: Any, b: Any) -> Any:
 
 
 def _remainder(a: Any, b: Any) -> Any:
-    # The sign is that of the dividend, as in C; symbols are sizes, so they are positive.
+    # The result has the sign of the dividend, as in C; symbols are sizes, so they are positive.
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) % abs(b) * (-1 if a < 0 else 1)
     return math.fmod(a, b) if isinstance(a, float) else a % b

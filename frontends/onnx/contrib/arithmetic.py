@@ -10,7 +10,7 @@ from costcore.numbers import ceil_div, is_symbolic
 from costcore.translate import Arguments
 
 from ..node import EXTENSIONS, MICROSOFT, QONNX, Node, OperatorSpec, row
-from ..operators import broadcast, determined, like, node_of
+from ..operators import broadcast, determined, like, node_of, true_or_none
 from ..operators.matrices import product
 from ..operators.statistics import reduced_axes, reduction
 from ..schema import ANY, ONNX, Constraints
@@ -221,7 +221,7 @@ ELEMENTS_SPECS: tuple[OperatorSpec, ...] = (*ACTIVATION_SPECS, *ELEMENTWISE_SPEC
 
 
 def transposed(node: Node, name: str) -> Shape:
-    """Return the shape of an operand of a matrix product as it is multiplied.
+    """Return the shape of an operand of a matrix product after its transpositions.
 
     ``trans`` swaps the last two axes. ``transBatch`` moves the first axis before the last one.
     """
@@ -248,17 +248,13 @@ def sparse_product(node: Node) -> Sequence[Value]:
 
 
 def _batch_first(name: str) -> Any:
-    # The last two axes may still be swapped.
+    # The last two axes stay as stored: the layer has an attribute for their order.
     def read(a: Arguments) -> Value:
         shape = transposed(node_of(a), name)
         view: Value = a[name].viewed((*shape[:-2], shape[-1], shape[-2]) if a.get(f"trans{name}") else shape)
         return view
 
     return read
-
-
-def _true_or_none(name: str) -> Any:
-    return lambda a: True if a.get(name) else None
 
 
 def factor(name: str) -> Any:
@@ -268,7 +264,7 @@ def factor(name: str) -> Any:
 
 MATRICES = {"x0": _batch_first("A"), "x1": _batch_first("B")}
 
-SWAPPED = {"transpose_x0": _true_or_none("transA"), "transpose_x1": _true_or_none("transB"), "alpha": factor("alpha")}
+SWAPPED = {"transpose_x0": true_or_none("transA"), "transpose_x1": true_or_none("transB"), "alpha": factor("alpha")}
 
 
 def _stored_elements(a: Arguments) -> Value:
@@ -292,7 +288,7 @@ def _columns(a: Arguments) -> Any:
 MATMUL_SPECS: tuple[OperatorSpec, ...] = (
     *(
         OperatorSpec(
-            "XnorPopcountMatMul",  # of binary operands: their products are XNOR, which are counted
+            "XnorPopcountMatMul",  # operands are binary: an XNOR counts as a product
             "A B",
             required=2,
             infer=matmul,

@@ -57,7 +57,7 @@ PADDING_SPECS: tuple[OperatorSpec, ...] = (
 
 
 def position_bias(node: Node) -> Sequence[Value]:
-    """Infer a bias for each head and pair of positions; the numbers of positions are values."""
+    """Infer a bias for each head and pair of positions; inputs give the numbers of positions."""
     table = node.value("bias_table")
     inputs = [node.value("query_length"), node.value("key_length")]
     lengths = [value.data.ravel()[0] if value.data is not None else None for value in inputs]
@@ -161,7 +161,7 @@ def joined_shape(value: Value) -> Shape:
 
 
 def multi_head(node: Node) -> Inferred:
-    """Infer attention with separate keys and values, packed with the queries, or packed with each other."""
+    """Infer attention; keys and values are separate, packed with the queries, or packed with each other."""
     query, key, value = node.value("query"), node.get("key"), node.get("value")
     count, past = positive(node, "num_heads"), node.get("past_key")
     if len(query.known_shape) == 5:  # [N, T, H, 3, D]
@@ -199,7 +199,7 @@ def multi_head(node: Node) -> Inferred:
 
 
 def unpacked_operands(node: Node, rows: Shape, count: int, shared: int) -> tuple[Value, Value, Value]:
-    """Return queries, keys and values, which are all packed in the query if there is no key."""
+    """Return queries, keys and values; all are packed in the query if there is no key."""
     query, key, value = node.value("query"), node.get("key"), node.get("value")
     if key is not None and value is not None:
         k = _by_head(key, shared, joined_shape(key))
@@ -211,7 +211,7 @@ def unpacked_operands(node: Node, rows: Shape, count: int, shared: int) -> tuple
 
 
 def grouped(node: Node) -> Inferred:
-    """Infer attention with fewer key heads; the number of keys in use is a value."""
+    """Infer attention with fewer key heads; an input gives the number of keys in use."""
     query, past = node.value("query"), node.get("past_key")
     count, shared = positive(node, "num_heads"), positive(node, "kv_num_heads")
     q, k, v = unpacked_operands(node, query.known_shape, count, shared)
@@ -266,7 +266,7 @@ def paged(node: Node) -> Inferred:
 
 
 def packed_multi_head(node: Node) -> Inferred:
-    """Infer attention of joined sequences, each as long as the longest may be."""
+    """Infer attention of joined sequences, each of the maximum length."""
     query, key, offsets = node.value("query"), node.get("key"), node.value("token_offset")
     count = positive(node, "num_heads")
     if key is None:  # [T, H, 3, D]
@@ -323,7 +323,7 @@ def decoder_layer(node: Node) -> Inferred:
 
 
 def mask_of(*names: str) -> Any:
-    """Return a source for the first mask over pairs or keys among these inputs; lengths are not masks."""
+    """Return a source for the first mask among these inputs; inputs of one dimension are lengths, not masks."""
 
     def read(a: Arguments) -> Any:
         return next((a[n] for n in names if isinstance(a.get(n), Value) and len(a[n].known_shape) > 1), None)

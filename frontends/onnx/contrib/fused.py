@@ -9,7 +9,7 @@ from costcore.numbers import Dim
 from costcore.translate import Arguments
 
 from ..node import Inferred, Node, OperatorSpec, row
-from ..operators import axis_of, broadcast_of, common_shape, determined, first_outputs, like, node_of
+from ..operators import axes_from, broadcast_of, common_shape, first_outputs, like, node_of
 from ..operators.elements import dropout
 from ..operators.matrices import product
 from ..operators.statistics import NORMALIZATION_ROWS, NORMALIZATION_RULES, layer_norm
@@ -17,7 +17,7 @@ from ..schema import ANY, ONNX, Constraints
 from ..values import Shape, Value
 from .arithmetic import MATRICES, SWAPPED, bit_dropout, factor, fused_with, has_supported_activation, matmul, training
 from .quantization import PackedWeights, packed, packed_weight, width
-from .windows import channels_last
+from .windows import channels_last_spec
 
 # Matrix products, fused with a bias and an activation.
 
@@ -29,7 +29,7 @@ def gelu_gemm(node: Node) -> Sequence[Value]:
 
 
 def _row_weight(a: Arguments) -> Value:
-    # ``[Fout, Fin]``, as a linear layer has it.
+    # ``[Fout, Fin]``, the layout of a linear layer.
     w: Value = a.get("W") or a["B"]
     return w.viewed(w.known_shape[::-1])
 
@@ -107,7 +107,7 @@ ACTIVATION_SPECS: tuple[OperatorSpec, ...] = (
             row(
                 "biased_softmax",
                 {"x": "data", "b": "bias"},
-                {"axis": lambda a: tuple(range(axis_of("data", default=1)(a), len(a["data"].known_shape)))},
+                {"axis": axes_from("data", 1)},
             )
         ],
     ),
@@ -120,7 +120,7 @@ ACTIVATION_SPECS: tuple[OperatorSpec, ...] = (
             row(
                 "biased_dropout",
                 {"x": "data", "b": "bias", "z": "residual"},
-                {"training": determined(lambda n: bool(n.number("training_mode")) or None)},
+                {"training": training},
             )
         ],
     ),
@@ -377,9 +377,8 @@ def reduced_streams(node: Node) -> Sequence[Value]:
 
 
 def _stream_gates(a: Arguments) -> Value:
-    # Gates are ``[..., C]``, one per stream, or ``[..., C, H]``, one per feature. Streams with an axis of their own
-    # have gates per feature if the ranks are equal. Joined streams have ``num_branches`` gates, or one per feature; a
-    # symbolic size counts as one per feature.
+    # Gates are ``[..., C]`` (one per stream) or ``[..., C, H]`` (one per feature). With ``num_branches``, the streams
+    # and the gates per feature are joined in the last axis; gates of symbolic size count as gates per feature.
     gate: Value = a["pre_mix"]
     shape, count = gate.known_shape, a.get("num_branches")
     if not count or not shape or shape[-1] == count:
@@ -486,9 +485,7 @@ NORM_SPECS: tuple[OperatorSpec, ...] = (
                 "rms_norm",
                 {"x": "X", "w": "scale", "b": "B"},
                 {
-                    "axis": lambda a: tuple(
-                        range(axis_of("X", default=len(a["X"].known_shape) - 1)(a), len(a["X"].known_shape))
-                    ),
+                    "axis": axes_from("X", -1),
                     "eps": "epsilon",
                 },
                 outputs=first_outputs(1),
@@ -510,7 +507,7 @@ NORM_SPECS: tuple[OperatorSpec, ...] = (
         ],
     ),
     *(
-        channels_last(name, inputs, NORMALIZATION_RULES, NORMALIZATION_ROWS, required=len(inputs.split()))
+        channels_last_spec(name, inputs, NORMALIZATION_RULES, NORMALIZATION_ROWS, required=len(inputs.split()))
         for name, inputs in (
             ("BatchNormalization", "X scale B input_mean input_var"),
             ("InstanceNormalization", "input scale B"),

@@ -1,4 +1,4 @@
-"""Quantized operators of ONNX Runtime, and those of QONNX.
+"""Quantized operators of ONNX Runtime and QONNX.
 
 Conversions; products by weights in a few bits; products and convolutions of integers; other operators on integers.
 """
@@ -15,7 +15,7 @@ from costcore.translate import Arguments, Row
 from ..node import MICROSOFT, NHWC, QONNX, Inferred, Node, OperatorSpec, Rule, row
 from ..operators import (
     SPATIAL,
-    axis_of,
+    axes_from,
     broadcast,
     broadcast_of,
     determined,
@@ -34,7 +34,7 @@ from ..values import DTYPES, Shape, Undetermined, Value
 from .arithmetic import FUSED, MATRICES, SWAPPED, matmul, transposed
 from .windows import (
     channel_view,
-    channels_last,
+    channels_last_spec,
     conv,
     global_pool,
     has_no_activation,
@@ -60,7 +60,7 @@ def blocks(node: Node) -> Sequence[Value]:
 
 
 def unblocked(node: Node) -> Sequence[Value]:
-    """Infer the contents of blocks; their shape is a value."""
+    """Infer the contents of blocks; an input gives their shape."""
     return [node.result(node.numbers("shape") or (), DTYPES.get(node.args.get("dtype") or 1, "float32"))]
 
 
@@ -120,12 +120,12 @@ class PackedWeights:
 
 
 def packed_weight(i: int) -> Any:
-    """Return a source for the packed weight at that position, as the shape rule unpacked it."""
+    """Return a source for the packed weight at position ``i``, as the shape rule unpacked it."""
     return fact(PackedWeights, lambda f: f.weights[i])
 
 
 def packed(node: Node, name: str, shape: Shape, dtype: str) -> Value:
-    """Return a view of a packed weight with the shape of the weight itself. Elements count at their own bit width."""
+    """Return a view of a packed weight in its unpacked shape; its elements count at their bit width."""
     value = node.value(name)
     if value.stored is not None and all(isinstance(d, int) for d in shape):
         value.stored.size, value.stored.dtype = prod(shape), dtype
@@ -181,7 +181,7 @@ def packed_gather(node: Node) -> Inferred:
 
 
 def packed_layers(node: Node) -> Inferred:
-    """Infer projections by packed weights, the gated ones as one output, and the normalized sum."""
+    """Infer projections by packed weights (one output for gate and up projection), and the normalized sum."""
     a, features = node.value("A"), positive(node, "K")
     names = {"gate": "N", "up": "N"} if node.op == "MatMulNBitsMlp" else {"q": "Nq", "k": "Nkv", "v": "Nkv"}
     if isinstance(a.known_shape[-1], int) and a.known_shape[-1] != features:
@@ -432,7 +432,7 @@ PRODUCT_SPECS: tuple[OperatorSpec, ...] = (
             )
         ],
     ),
-    channels_last(
+    channels_last_spec(
         "QLinearConv",
         "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B",
         QUANTIZATION_RULES,
@@ -653,9 +653,7 @@ OTHER_SPECS: tuple[OperatorSpec, ...] = (
                 "quantized_layer_norm",
                 {"x": "X", "x_scale": "scale_X", "w": "scale", "b": "B", "y_scale": "scale_Y"},
                 {
-                    "axis": lambda a: tuple(
-                        range(axis_of("X", default=len(a["X"].known_shape) - 1)(a), len(a["X"].known_shape))
-                    ),
+                    "axis": axes_from("X", -1),
                     "eps": "epsilon",
                 },
             )
@@ -698,14 +696,14 @@ OTHER_SPECS: tuple[OperatorSpec, ...] = (
 
 # QONNX, exported by Brevitas and read by FINN and hls4ml: quantization to any number of bits.
 #
-# Source: fastmachinelearning/qonnx 1.0, docs/qonnx-custom-ops; all of them execute in real numbers.
+# Source: fastmachinelearning/qonnx 1.0, docs/qonnx-custom-ops; all of them compute in floating point.
 
 
 SCALED = {"x": "X", "scale": "scale", "zero_point": "zeropt"}
 
 
 def _is_affine(a: Arguments) -> Any:
-    # None if the output is the number of thresholds itself, neither scaled nor shifted.
+    # None if the number of thresholds is the output, neither scaled nor shifted.
     return True if a.get("out_scale", 1.0) != 1.0 or a.get("out_bias", 0.0) != 0.0 else None
 
 

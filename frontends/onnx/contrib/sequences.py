@@ -1,4 +1,4 @@
-"""Sequences in ONNX Runtime: recurrent layers, layers with a state, and attention to some of the keys.
+"""Sequences in ONNX Runtime: recurrent layers, layers with a state, and sparse attention.
 
 Layers with a state are linear attention, delta rules and causal convolutions.
 """
@@ -264,7 +264,7 @@ SEQUENCES_SPECS: tuple[OperatorSpec, ...] = (
 )
 
 
-# Attention of ONNX Runtime to some of the keys, and the indexers that choose these keys.
+# Sparse attention, and the indexers that choose its keys.
 
 
 def longformer(node: Node) -> Sequence[Value]:
@@ -447,11 +447,6 @@ INDEXER = {
 }
 
 
-def _auxiliary_value(a: Arguments) -> Any:
-    # None if keys and values are shared, and so read once.
-    return a.get("auxiliary_value")
-
-
 SPARSE_ATTENTION_SPECS: tuple[OperatorSpec, ...] = (
     OperatorSpec(
         "LongformerAttention",
@@ -489,7 +484,7 @@ SPARSE_ATTENTION_SPECS: tuple[OperatorSpec, ...] = (
                         **OPERANDS,
                         "mask": lambda a: None,
                         "more_k": "auxiliary_key",
-                        "more_v": _auxiliary_value,
+                        "more_v": "auxiliary_value",  # omitted if keys and values are shared
                         "indices": "selected_indices",
                         "counts": "selected_counts",
                     },

@@ -89,7 +89,7 @@ def suffix(node: Node) -> Sequence[Value]:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A token search: how it chooses tokens, its steps, its beams per sample, and the scores it chooses by."""
+    """A token search: its strategy, its steps, its beams per sample, and the scores by which it chooses tokens."""
 
     search: str
     steps: Dim
@@ -98,7 +98,7 @@ class Search:
 
 
 def _prompt(a: Arguments) -> Any:
-    # With an encoder, the forced tokens, if any.
+    # With an encoder, the prompt consists of the forced tokens, if any.
     return a.get("input_ids") if a.get("encoder") is None else a.get("decoder_input_ids")
 
 
@@ -231,7 +231,7 @@ TOKEN_SPECS: tuple[OperatorSpec, ...] = (
 
 # Tokenizers, operators on strings, and codecs of onnxruntime-extensions: pre- and post-processing in a model.
 #
-# Source: microsoft/onnxruntime-extensions 0.15, docs/custom_text_ops.md; the shapes are those that its library returns.
+# Source: microsoft/onnxruntime-extensions 0.15, docs/custom_text_ops.md; shapes as its library returns them.
 
 
 Template: TypeAlias = "tuple[tuple[int | EllipsisType | None, ...], str]"

@@ -47,7 +47,7 @@ from .arithmetic import FUSED, fused_with, has_supported_activation
 
 
 ALWAYS_LAST = frozenset(("NhwcConv", "NhwcFusedConv", "NhwcMaxPool", "MaxPoolNHWC"))
-"""Operators with channels always last; others have an attribute ``channels_last``, or none."""
+"""Operators whose channels are always last; the attribute ``channels_last`` of others is 0 by default."""
 
 
 def has_channels_last(node: Node) -> bool:
@@ -57,12 +57,12 @@ def has_channels_last(node: Node) -> bool:
 
 def channels_first(node: Node, shape: Shape) -> Shape:
     """Return the shape of an input as ``[N, C, ...]``."""
-    return first(shape) if has_channels_last(node) else shape
+    return to_channels_first(shape) if has_channels_last(node) else shape
 
 
 def channels_back(node: Node, shape: Shape) -> Shape:
-    """Return the shape ``[N, C, ...]`` of an output in the layout of the node."""
-    return last(shape) if has_channels_last(node) else shape
+    """Convert the shape ``[N, C, ...]`` of an output to the layout of the node."""
+    return to_channels_last(shape) if has_channels_last(node) else shape
 
 
 def channel_view(name: str) -> Any:
@@ -88,20 +88,20 @@ def weight_view(name: str) -> Any:
     return read
 
 
-def first(shape: Shape) -> Shape:
+def to_channels_first(shape: Shape) -> Shape:
     """Return ``[N, ..., C]`` as ``[N, C, ...]``."""
     return (shape[0], shape[-1], *shape[1:-1])
 
 
-def last(shape: Shape) -> Shape:
+def to_channels_last(shape: Shape) -> Shape:
     """Return ``[N, C, ...]`` as ``[N, ..., C]``."""
     return (shape[0], *shape[2:], shape[1])
 
 
 def rule_with_channels_last(rule: Rule) -> Rule:
-    """Return the shape rule of an operator with channels first, for channels last.
+    """Return a shape rule for channels last, from a rule for channels first.
 
-    Rows see the input with its channels first, too.
+    Rows also get the input with its channels first.
     """
 
     def read(node: Node) -> Sequence[Value] | Inferred:
@@ -113,13 +113,13 @@ def rule_with_channels_last(rule: Rule) -> Rule:
         rank = len(x.known_shape)
         if rank < 3:
             raise node.error(f"needs an input of 3 or more dimensions (got the shape {x.known_shape})")
-        view = x.viewed(first(x.known_shape))
+        view = x.viewed(to_channels_first(x.known_shape))
         node.args[name] = view
         node.inputs = [view if value is x else value for value in node.inputs]
         found = rule(node)
         for value in found.outputs if isinstance(found, Inferred) else found:
             if value.shape is not None and len(value.shape) == rank:
-                value.shape = last(value.shape)
+                value.shape = to_channels_last(value.shape)
         return found
 
     return read
@@ -135,7 +135,7 @@ def _without_activation(row: Row) -> Callable[[Arguments], bool]:
     return has_no_activation if when is None else lambda a: has_no_activation(a) and when(a)
 
 
-def channels_last(
+def channels_last_spec(
     op: str,
     inputs: str,
     rules: Mapping[str, Rule],
@@ -246,7 +246,7 @@ CONV_SPECS: tuple[OperatorSpec, ...] = (
         ],
         domain=NCHWC,
     ),
-    channels_last(
+    channels_last_spec(
         "Conv",
         "X W B",
         standard.CONV_RULES,
@@ -262,7 +262,7 @@ CONV_SPECS: tuple[OperatorSpec, ...] = (
             )
         ],
     ),
-    channels_last(
+    channels_last_spec(
         "ConvTranspose",
         "X W B",
         standard.CONV_RULES,
@@ -370,7 +370,7 @@ POOLING_SPECS: tuple[OperatorSpec, ...] = (
         )
     ),
     *(
-        channels_last(
+        channels_last_spec(
             op,
             "X",
             standard.POOLING_RULES,
@@ -392,7 +392,7 @@ POOLING_SPECS: tuple[OperatorSpec, ...] = (
                 domain=domain,
             ),
             OperatorSpec(
-                "QuantAvgPool2d",  # a sum that is shifted, which is the division of an average
+                "QuantAvgPool2d",  # a sum and a shift: an average
                 "X",
                 attributes="kernel stride ibits obits signed",
                 infer=quantized_average,
@@ -401,7 +401,7 @@ POOLING_SPECS: tuple[OperatorSpec, ...] = (
             ),
         )
     ),
-    channels_last(
+    channels_last_spec(
         "MaxUnpool",
         "X I output_shape",
         standard.POOLING_RULES,
@@ -455,7 +455,7 @@ RESAMPLING_SPECS: tuple[OperatorSpec, ...] = (
         rows=[row("resize", {"x": "X"}, {"mode": lambda a: a.get("mode", "nearest")})],
         domain=NCHWC,
     ),
-    channels_last(
+    channels_last_spec(
         "GridSample",
         "X grid",
         RESAMPLING_RULES,
@@ -476,7 +476,7 @@ RESAMPLING_SPECS: tuple[OperatorSpec, ...] = (
 
 
 def half_spectrum(node: Node) -> Sequence[Value]:
-    """Infer half of the bins of a real signal, real and imaginary parts last, or that signal from its bins."""
+    """Infer the half spectrum of a real signal, real and imaginary parts last, or the signal from its half spectrum."""
     x, axes = node.value("X").known_shape, node.args.get("signal_ndim", 1)
     if not 1 <= axes <= len(x) - (0 if node.op == "Rfft" else 1):
         raise node.error(f"has signal_ndim {axes} for an input of shape {x}")
@@ -552,10 +552,10 @@ BLOCKS = (8, 16)
 
 
 def block_arguments(graph: Any) -> dict[str, Mapping[str, Any]]:
-    """Return the arguments that a graph (``GraphProto``) gives to the nodes of a domain: the size of its blocks.
+    """Return the block size of a graph (``GraphProto``), as an argument of the nodes of its domain.
 
-    ONNX Runtime pads the weights of every convolution to whole blocks: if one has 24 channels, they are blocks
-    of 8. Nothing is returned for a graph without such convolutions.
+    ONNX Runtime pads the weights of every convolution to whole blocks: 24 channels are blocks of 8. The result is
+    empty for a graph without convolutions in blocks.
     """
     padded = set(_padded_channels(graph))
     if not padded:
@@ -564,7 +564,7 @@ def block_arguments(graph: Any) -> dict[str, Mapping[str, Any]]:
 
 
 def _padded_channels(graph: Any) -> Iterator[int]:
-    # Output channels of convolutions in blocks, and input channels of those that read blocks.
+    # Output channels of convolutions in blocks, and their input channels if these are in blocks.
     convs = [node for node in graph.node if node.domain == NCHWC and node.op_type == "Conv" and len(node.input) > 1]
     if not convs:
         return
@@ -575,16 +575,18 @@ def _padded_channels(graph: Any) -> Iterator[int]:
             continue
         yield dims[0]
         if dims[1] >= BLOCKS[0] and not any(a.name == "group" and a.i != 1 for a in node.attribute):
-            yield dims[1]  # fewer channels, such as those of an image, are read as they are
+            yield dims[1]  # fewer channels, as in an image, are not in blocks
 
 
 # Operators of ONNX Runtime that move data: layouts (blocks, patches, padding), and gathering.
 
 
 def into_blocks(node: Node) -> Sequence[Value]:
-    """Infer channels in blocks, the last one padded; the convolutions of the file decide how many are in one."""
+    """Infer channels in blocks, the last block padded; the convolutions of the file determine the block size."""
     x, block = node.value("X"), node.args.get("block", BLOCKS[0])
-    n, channels, *space = _channels_first(node, x)
+    if len(x.known_shape) < 2:
+        raise node.error(f"needs images with channels (got the shape {x.known_shape})")
+    n, channels, *space = channels_first(node, x.known_shape)
     return [node.result((n, ceil_div(channels, block) * block, *space), x.dtype)]
 
 
@@ -593,16 +595,7 @@ def out_of_blocks(node: Node) -> Sequence[Value]:
     x = node.value("X")
     count: Dim = node.args.get("channels") or x.known_shape[1]
     shape = (x.known_shape[0], count, *x.known_shape[2:])
-    if node.args.get("channels_last"):
-        shape = (shape[0], *shape[2:], shape[1])
-    return [node.result(shape, x.dtype)]
-
-
-def _channels_first(node: Node, x: Value) -> Shape:
-    shape = x.known_shape
-    if len(shape) < 2:
-        raise node.error(f"needs images with channels (got the shape {shape})")
-    return (shape[0], shape[-1], *shape[1:-1]) if node.args.get("channels_last") else shape
+    return [node.result(channels_back(node, shape), x.dtype)]
 
 
 def patches(node: Node) -> Sequence[Value]:
@@ -705,7 +698,10 @@ LAYOUT_SPECS: tuple[OperatorSpec, ...] = (
             ("ReorderOutput", "channels_last channels", out_of_blocks),
         )
     ),
-    *(channels_last(op, "input", movement.REARRANGE_RULES, LAYOUT_ROWS) for op in ("DepthToSpace", "SpaceToDepth")),
+    *(
+        channels_last_spec(op, "input", movement.REARRANGE_RULES, LAYOUT_ROWS)
+        for op in ("DepthToSpace", "SpaceToDepth")
+    ),
     OperatorSpec(
         "Crop",
         "input",

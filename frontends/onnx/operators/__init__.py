@@ -1,4 +1,7 @@
-"""Helpers of operator modules: windows, sources of operands and attributes, common shape rules, and checks."""
+"""Helpers of operator modules: windows, sources of operands and attributes, common shape rules, and checks.
+
+A source is a function that computes an operand or attribute of a row from the arguments of the node.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +129,7 @@ def kernel_of_weight(node: Node, weight: Sequence[Dim]) -> tuple[Dim, ...]:
     """Return the kernel of a convolution with a weight of this shape.
 
     Raises:
-        CostError: if the attribute is different.
+        CostError: if the attribute ``kernel_shape`` differs from it.
     """
     kernel, declared = tuple(weight[2:]), tuple(node.args.get("kernel_shape") or ())
     if declared and declared != kernel and all(isinstance(k, int) for k in kernel):
@@ -158,7 +161,7 @@ def node_of(a: Arguments) -> Node:
 
 
 def determined(read: Callable[[Node], Any]) -> Computed:
-    """Return a source that reads the node; None if the value depends on data."""
+    """Return a source that calls ``read`` on the node, and returns None if the value depends on data."""
 
     def source(a: Arguments) -> Any:
         try:
@@ -192,7 +195,7 @@ def fact(kind: type[F], read: Callable[[F], Any]) -> Computed:
 
 
 def optional_fact(kind: type[F], read: Callable[[F], Any]) -> Computed:
-    """Return a source that reads a fact of the shape rule; None if the rule failed because of unknown data."""
+    """Return a source that reads a fact of the shape rule; it returns None if the rule failed on unknown data."""
 
     def source(a: Arguments) -> Any:
         found = a[NODE].inferred.facts
@@ -226,6 +229,11 @@ def flag(name: str) -> Computed:
     return lambda a: bool(a.get(name))
 
 
+def true_or_none(name: str) -> Computed:
+    """Return a source for an attribute of 0 or 1: True or None."""
+    return lambda a: True if a.get(name) else None
+
+
 def first_outputs(count: int) -> Callable[[Arguments, Any], Any]:
     """Return a function that selects the first ``count`` outputs."""
     return lambda a, values: values[:count]
@@ -240,11 +248,12 @@ SPATIAL: Mapping[str, Any] = {
 
 
 def axes_from(operand: str, default: int) -> Any:
-    """Return a source for the axes from ``axis`` to the last."""
+    """Return a source for the axes from ``axis`` to the last; a negative default counts from the end."""
 
     def read(a: Arguments) -> tuple[int, ...]:
         rank = len(node_of(a).value(operand).known_shape)
-        return tuple(range(axis_of(operand, default=default)(a), rank))
+        start = axis_of(operand, default=default)(a)
+        return tuple(range(start + rank if start < 0 else start, rank))
 
     return read
 
@@ -304,7 +313,7 @@ def common_shape(a: Shape, b: Shape) -> Shape | None:
 
 
 def _exceeds_one(size: Any) -> bool:
-    # False unless it is a sum of products of sizes, such as ``past + 1``.
+    # Only for a sum of products of sizes, such as ``past + 1``: sizes are at least 1.
     terms: Mapping[Any, Any] = size.as_coefficients_dict()
     if any(not (term.is_integer and term.is_positive and factor.is_positive) for term, factor in terms.items()):
         return False
@@ -371,9 +380,9 @@ def broadcast_of(first: str, second: str) -> Rule:
 
 
 def like(*names: str, dtype: str = "") -> Rule:
-    """Return a rule for one output like each of these inputs; the first input stands in for omitted ones.
+    """Return a rule for one output like each of these inputs; the first input replaces omitted ones.
 
-    ``dtype``: dtype of the outputs; the inputs' by default.
+    ``dtype``: dtype of the outputs; default: the dtypes of the inputs.
     """
 
     def rule(node: Node) -> list[Value]:

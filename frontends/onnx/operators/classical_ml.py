@@ -46,8 +46,8 @@ class Trees:
 def weights(node: Node, name: str, shape: Shape | None = None) -> Value | None:
     """Return the weights in an attribute as a parameter of the model; None if it is empty.
 
-    The attribute is a list of floats, a tensor, or has a tensor in its place: ``<name>_as_tensor``. If its rows are
-    longer than those of the shape, the first weights are read, as in ONNX Runtime.
+    The attribute is a list of floats or a tensor; ``<name>_as_tensor`` may replace it. If its rows are longer than
+    the shape says, the first weights are read, as in ONNX Runtime.
 
     Raises:
         CostError: if they do not fit the shape.

@@ -213,7 +213,7 @@ ACTIVATION_RULES: Mapping[str, Rule] = {
 
 
 def softmax_axis(a: Arguments) -> Any:
-    """Return one axis; before opset 13, all axes from it on."""
+    """Return the axis; before opset 13, all axes from this one on."""
     if node_of(a).version >= 13:
         return axis_of("input")(a)
     axes = axes_from("input", 1)(a)
@@ -311,14 +311,14 @@ RANDOM_ROWS: tuple[Row, ...] = (
 
 
 def quantize(node: Node) -> Sequence[Value]:
-    """Infer the dtype of the zero point, or of the attribute, or uint8."""
+    """Infer the input's shape in the dtype of the zero point, else of ``output_dtype``, else in uint8."""
     zero = node.get("y_zero_point")
     chosen = DTYPES.get(node.args.get("output_dtype") or 0, "uint8")
     return [node.result(node.value("x").known_shape, zero.dtype if zero is not None else chosen)]
 
 
 def dequantize(node: Node) -> Sequence[Value]:
-    """Infer the dtype of the attribute, or of the scale."""
+    """Infer the input's shape in the dtype ``output_dtype``, else in the dtype of the scale."""
     dtype = DTYPES.get(node.args.get("output_dtype") or 0, node.value("x_scale").dtype)
     return [node.result(node.value("x").known_shape, dtype)]
 

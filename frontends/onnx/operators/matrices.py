@@ -26,6 +26,7 @@ from . import (
     operands,
     spatial_dims,
     transposed_windows,
+    true_or_none,
     windows,
 )
 
@@ -136,10 +137,6 @@ def _factor(name: str) -> Any:
     return lambda a: None if a.get(name, 1.0) == 1 or (name == "beta" and a.get("C") is None) else a[name]
 
 
-def _true_or_none(name: str) -> Any:
-    return lambda a: True if a.get(name) else None
-
-
 GEMM: Mapping[str, Any] = {"alpha": _factor("alpha"), "beta": _factor("beta")}
 
 MATMUL_ROWS: tuple[Row, ...] = (
@@ -148,7 +145,7 @@ MATMUL_ROWS: tuple[Row, ...] = (
         "ai.onnx::Gemm",
         "matmul",
         {"x0": "A", "x1": "B", "b": "C"},
-        {**GEMM, "transpose_x0": _true_or_none("transA"), "transpose_x1": _true_or_none("transB")},
+        {**GEMM, "transpose_x0": true_or_none("transA"), "transpose_x1": true_or_none("transB")},
     ),
     Row("ai.onnx::MatMul", "matmul", {"x*": operands("A", "B")}),
     Row("ai.onnx::Einsum", "einsum", {"x*": "Inputs"}, {"equation": "equation"}),
@@ -174,8 +171,6 @@ LINALG_RULES: Mapping[str, Rule] = {
 
 LINALG_ROWS: tuple[Row, ...] = (Row("ai.onnx::Det", "det", {"x": "X"}),)
 
-
-# Convolutions, poolings, resampling, and Fourier transforms.
 
 # Convolutions.
 
@@ -360,7 +355,7 @@ def _with_aspect_ratio(node: Node, lengths: Sequence[Dim], sizes: Sequence[Any],
     if None in sizes:
         return (None,) * len(sizes)
     if any(map(is_symbolic, (*lengths, *sizes))) or 0 in lengths:
-        raise node.error("keeps the aspect ratio of symbolic sizes; give numbers for them")
+        raise node.error("keeps the aspect ratio of symbolic sizes; give numbers for them with dims")
     ratios = [size / length for size, length in zip(sizes, lengths, strict=True)]
     ratio = min(ratios) if policy == "not_larger" else max(ratios)
     return tuple(int(length * ratio + 0.5) for length in lengths)
@@ -454,7 +449,7 @@ RESAMPLING_ROWS: tuple[Row, ...] = (
                 "coordinates": _coordinates,
                 "rounding": _rounding_of_nearest,
                 "align_corners": lambda a: True if _coordinate_mode(a) == "align_corners" else None,
-                "antialias": lambda a: True if a.get("antialias") else None,
+                "antialias": true_or_none("antialias"),
                 "scale": determined(lambda node: _inexact_scale(node.args)),
             },
         )
@@ -569,7 +564,7 @@ def _is_complex(a: Arguments) -> bool:
 
 
 def _is_whole(a: Arguments) -> bool:
-    # Half a spectrum becomes a real signal.
+    # The inverse transform of half a spectrum is a real signal.
     return _is_complex(a) and not (a.get("inverse") and a.get("onesided"))
 
 

@@ -1,4 +1,4 @@
-"""Operators that create tensors, rearrange and convert elements, split to and join sequences, and index."""
+"""Operators that create tensors; rearrange, convert and index elements; split into and join sequences."""
 
 from __future__ import annotations
 
@@ -348,7 +348,7 @@ def slice_(node: Node) -> Sequence[Value]:
 
 
 FAR = 1 << 30
-"""Positions of at least this are beyond the end of any axis."""
+"""A position of this size is beyond the end of any axis."""
 
 
 def _slice_length(node: Node, length: Dim, start: Any, end: Any, step: Any) -> Dim:
@@ -361,14 +361,16 @@ def _slice_length(node: Node, length: Dim, start: Any, end: Any, step: Any) -> D
 
     def placed(place: Any) -> Dim:
         if isinstance(place, int):
-            if place < -FAR:
+            if place == 0 or place < -FAR:
                 return 0
-            return length + place if place < 0 else length if place >= FAR else minimum(length, place) if place else 0
+            if place < 0:
+                return length + place
+            return length if place >= FAR else minimum(length, place)
         return length + place if place.is_negative else place
 
     begin, until = placed(start), placed(end)
     from_end = [place for place in (start, end) if isinstance(place, int) and -FAR < place < -1]
-    if is_symbolic(end) or is_symbolic(start) or (from_end and is_symbolic(length)):  # no axis is empty
+    if is_symbolic(end) or is_symbolic(start) or (from_end and is_symbolic(length)):  # -1 exists: no axis is empty
         node.assumed.append(f"the slice from {start} to {end} is assumed to lie inside its axis of size {length}")
     return ceil_div(until - begin, step)
 
@@ -705,7 +707,7 @@ def gather_elements(node: Node) -> Sequence[Value]:
 
 
 def gather_nd(node: Node) -> Sequence[Value]:
-    """Infer slices at index tuples, which are the last axis of the indices."""
+    """Infer slices at index tuples; the last axis of the indices holds a tuple."""
     x, indices, batch = node.value("data"), node.value("indices").known_shape, node.args.get("batch_dims", 0)
     if not indices or not isinstance(indices[-1], int):
         raise Undetermined
@@ -713,7 +715,7 @@ def gather_nd(node: Node) -> Sequence[Value]:
 
 
 def compress(node: Node) -> Sequence[Value]:
-    """Infer the slices at which a condition, which may be longer, is true; their number depends on data."""
+    """Infer the slices for which a condition is true; their number depends on data."""
     x = node.value("input")
     axis = node.axis(len(x.known_shape), "axis")
     count = nonzero_count(node.value("condition"), x.size if axis is None else x.known_shape[axis])

@@ -12,7 +12,7 @@ from costcore.translate import Arguments, Row, Source
 
 from ..node import Node, Rule
 from ..values import DTYPES, Container, Shape, Undetermined, Value, common_element, element_of, number_of, sequence
-from . import broadcast, determined, flag, node_of, nonzero, positive, same_shape, same_shape_in
+from . import broadcast, determined, flag, node_of, nonzero, positive, same_shape, same_shape_in, true_or_none
 
 # Recurrent layers and layers with a state.
 
@@ -52,7 +52,7 @@ def note_misfits(node: Node, expected: Mapping[str, Shape]) -> None:
     found = ", ".join(f"{name} of shape {given[name]} (expected {expected[name]})" for name in wrong)
     hint = ""
     if wrong == ["initial_c"]:
-        hint = ". The exporter of PyTorch writes an LSTM with proj_size so, and leaves out the projection"
+        hint = ". PyTorch exports an LSTM with proj_size like this, without its projection"
     node.noted.append(f"has the inputs {found}; it is counted with the sizes of R and hidden_size{hint}")
 
 
@@ -116,7 +116,7 @@ FUNCTIONS: Mapping[str, str] = {
 
 
 def _activation_functions(a: Arguments) -> tuple[str, ...]:
-    # For one direction, if both have the same; "" for an unknown function.
+    # The functions of one direction if both directions have the same; "" for an unknown function.
     usual = DEFAULT_FUNCTIONS[node_of(a).op]
     names = tuple(FUNCTIONS.get(name.lower(), "") for name in a.get("activations") or ()) or usual
     half = names[: len(usual)]
@@ -143,8 +143,8 @@ def _rnn_function(a: Arguments) -> str | None:
 
 CELL: Mapping[str, Any] = {
     "activations": _other_functions,
-    "clip": lambda a: True if a.get("clip") else None,
-    "tied_gates": lambda a: True if a.get("input_forget") else None,
+    "clip": true_or_none("clip"),
+    "tied_gates": true_or_none("input_forget"),
 }
 """Attributes of the cells of recurrent layers."""
 
@@ -423,9 +423,7 @@ def optional(node: Node) -> Sequence[Value]:
     """Infer an optional that holds the input, or an empty one of a declared type."""
     value = node.inputs[0] if node.inputs else None
     if value is not None:
-        return (
-            [_as_new(value)] if value.shape is not None or isinstance(value, Container) else [Value(None, value.dtype)]
-        )
+        return [_content(value)]
     kind = node.args.get("type")
     dtype = "" if kind is None or not kind.HasField("tensor_type") else DTYPES.get(kind.tensor_type.elem_type, "")
     return [Container(dtype=dtype, kind="optional", items=(), length=0)]
@@ -456,7 +454,12 @@ def get_element(node: Node) -> Sequence[Value]:
         if isinstance(element, Container):
             return [element]
         return [Value(element.shape if element is not None else None, value.dtype)]
-    return [_as_new(value)] if value.shape is not None or isinstance(value, Container) else [Value(None, value.dtype)]
+    return [_content(value)]
+
+
+def _content(value: Value) -> Value:
+    is_unranked = value.shape is None and not isinstance(value, Container)
+    return Value(None, value.dtype) if is_unranked else _as_new(value)
 
 
 def to_map(node: Node) -> Sequence[Value]:

@@ -1,6 +1,6 @@
 """Regroup the nodes into which an exporter decomposed one operator, by exact patterns. Off by default.
 
-:class:`Search` goes backward from the last nodes, and accepts a group if nothing outside reads its inner values.
+:class:`Search` goes backward from the last nodes, and accepts a group if no other node reads its inner values.
 :class:`ProgramValues` then counts constants and conversions as in the user's program.
 """
 
@@ -117,9 +117,9 @@ def regroup_nodes(
     value of the group: no other node, no subgraph, no output of the model.
 
     With ``patterns=True``, only operators that the exporter decomposed are matched, not those that the user wrote as
-    several operations. If metadata of nodes has their operation in the user's program, all nodes must come from one
-    operation, or from a call that PyTorch itself decomposes. Without such metadata, the nodes must be exactly those
-    that this exporter writes for the operator.
+    several operations. If the metadata of nodes names operations of the user's program, all nodes must come from one
+    operation, or from a call that PyTorch itself decomposes. Without such metadata, they must be exactly the nodes that
+    this exporter writes for the operator.
 
     Args:
         recording: the run.
@@ -142,7 +142,7 @@ def regroup_nodes(
     creating = {name: selected[name] for name in ("full",) if name in selected}
     for recorded in reversed(history_nodes):
         if id(recorded.call) in counted and recorded.node not in search.taken:
-            search.at(recorded, creating if _is_size(recorded.call) else selected)
+            search.at(recorded, creating if _is_scalar_constant(recorded.call) else selected)
     if patterns is True:
         ProgramValues(search, recording).restore(nodes)
     recorder.calls[:] = [search.replaced.get(id(call), call) for call in recorder.calls if id(call) not in search.gone]
@@ -153,7 +153,7 @@ def regroup_nodes(
     return search.found[::-1]
 
 
-def _is_size(call: Call) -> bool:
+def _is_scalar_constant(call: Call) -> bool:
     # Such a call costs nothing.
     return call.layer.op == "constant" and all(tensor.size == 1 for tensor in call.layer.outputs)
 
@@ -262,7 +262,7 @@ class Search:
     ) -> str:
         """Return why these nodes cannot be one operator; ``""`` if they can.
 
-        Nothing outside may read an inner value, and the nodes must come from one operation.
+        No other node may read an inner value, and the nodes must come from one operation.
 
         Args:
             nodes: the nodes, the root first.
@@ -278,12 +278,12 @@ class Search:
             return "the nodes are in different loops or branches"
         between = (value for node in inside if node is not root.node for value in node.outputs if value not in outputs)
         if any(value is not None and not self._readers.get(value, set()) <= inside for value in between):
-            return "others read a value between the nodes"
+            return "other nodes read a value between these nodes"
         if any(value is not None and self._readers.get(value) for value in root.node.outputs[1:]):
-            return "others read a further output of the last node"
+            return "other nodes read another output of the last node"
         if self._match_hand_written or decomposition.is_written_for([node.proto for node in inside]):
             return ""
-        return "the exporter wrote the nodes for several operations, and only a pattern that is named matches these"
+        return "the nodes come from several operations of the program: name the pattern in regroup to match them"
 
     def _take(self, root: RecordedNode, group: Group) -> None:
         nodes = sorted(
@@ -346,7 +346,7 @@ class Search:
             given = {str(name): b if isinstance(b, int) else str(b) for name, b in equal}
             self._recording.note(
                 f"regroup: whether groups of nodes are {pattern} depends on sizes; the nodes were counted one by one. "
-                f"They are if {sizes}: give dims={given}. The groups end in {joined([*labels])}"
+                f"If {sizes}, give dims={given}. The groups end in {joined([*labels])}"
             )
 
 
@@ -378,13 +378,13 @@ class SearchExtension:
         return self.search.readers(value)
 
     def is_separate(self, match: Match, outputs: Collection[Value]) -> bool:
-        """Return True if nothing outside reads between the nodes of a match, except for these outputs."""
+        """Return True if no other node reads the inner values of a match, except for these outputs."""
         return not self.search.obstacle(match.nodes, self.decomposition, outputs)
 
     def __call__(self, match: Match, value: Value, pattern: Pattern, shared: bool = False) -> Match | None:
         """Extend a match by the nodes that produced ``value``, if they fit ``pattern``.
 
-        Unless ``shared``, nothing outside may read their results.
+        Unless ``shared``, no other node may read their results.
         """
         found = matches(pattern, value, self.search.graph, match)
         separate = (longer for longer in found if shared or not self.search.obstacle(longer.nodes, self.decomposition))
@@ -511,7 +511,7 @@ class ProgramValues:
         recording: the run.
 
     Attributes:
-        changed: the values whose readers are counted again.
+        changed: the restored values; their readers are counted again.
     """
 
     search: Groups

@@ -252,9 +252,9 @@ CIRCULAR_PAD = Decomposition(
 
 # Adaptive average pooling, which PyTorch decomposes before export
 #
-# Rows and columns of all windows are gathered at constant indices. Each window has as many as the largest; the excess
-# of smaller windows is set to zero. The gathered elements are averaged, or added one by one and divided by their
-# number.
+# Rows and columns of all windows are gathered at constant indices. Every window is gathered in the size of the largest
+# one; the excess elements of smaller windows are set to zero. The gathered elements are averaged, or added one by one
+# and divided by their number.
 
 
 MOST_TERMS = 256

@@ -1,7 +1,7 @@
 """Patterns of activations, arithmetic, normalizations and recurrent cells, as exporters decompose them.
 
-The first section has common checks. A builder returns the group, a reason (str) why the nodes are not the operator, or
-None if shapes or dtypes do not fit.
+The first section has common checks. A builder turns a match into a group; it returns a reason (str) if the nodes are
+not the operator, and None if shapes or dtypes do not fit.
 """
 
 from __future__ import annotations
@@ -122,6 +122,11 @@ def built(
 def function(*names: str) -> str:
     """Return a regular expression for a call of a PyTorch function in a source line."""
     return rf"\b(F|functional|torch)\.({'|'.join(names)})\("
+
+
+def is_swap(recorded: RecordedNode) -> bool:
+    """Return True for the transposition of a matrix."""
+    return bool(recorded.call.layer.attrs.get("axes") == (1, 0))
 
 
 def nodes_of_call(root: RecordedNode, extend: Extension) -> list[RecordedNode]:
@@ -300,7 +305,7 @@ def _addcdiv(match: Match, _: Extension) -> Group | None:
 
 
 ADDCDIV = Decomposition(("Add",), Op("Add", X0, Op("Mul", Op("Div", X1, X2), _VALUE)), _addcdiv)
-"""``x0 + value * x1 / x2``, with the factor even if it is 1."""
+"""``x0 + value * x1 / x2``; exporters write the factor even if it is 1."""
 
 _FRACTION = Either((Op("CastLike", X2, X0), X2))
 
@@ -484,7 +489,7 @@ _ROWS = Either((Named("rows", Op("Reshape", X)), Named("rows", X)))
 
 _NORMED = Op("InstanceNormalization", _ROWS, ONE, Number(0.0))
 
-_GROUP_NORM = Either((Op("Reshape", _NORMED), _NORMED))  # a folding exporter removes what keeps the shape
+_GROUP_NORM = Either((Op("Reshape", _NORMED), _NORMED))  # a folding exporter removes a Reshape that changes nothing
 
 
 def _group_norm(match: Match, _: Extension) -> Group | None:
@@ -539,8 +544,8 @@ def _is_weight_norm_hook(nodes: Collection[Any]) -> bool:
     if steps.keys() != {"linalg_vector_norm", "div", "mul"}:
         return False
     v, g = steps["mul"].args[0], steps["div"].args[0]
-    is_named_so = v.startswith("%p_") and v.endswith("_v") and g == f"{v[:-2]}_g"
-    return is_named_so and all(next(reversed(classes(node)), "").startswith("torch.nn.modules.") for node in nodes)
+    has_hook_names = v.startswith("%p_") and v.endswith("_v") and g == f"{v[:-2]}_g"
+    return has_hook_names and all(next(reversed(classes(node)), "").startswith("torch.nn.modules.") for node in nodes)
 
 
 LAYER_NORM = Decomposition(
@@ -560,7 +565,7 @@ GROUP_NORM = Decomposition(("Add",), Op("Add", Op("Mul", _GROUP_NORM, _as("w")),
 
 
 def _filled(name: str, number: float) -> Either:
-    # A stored tensor is bound to the name, a computed one is not.
+    # Only a stored tensor is bound to the name, not a computed one.
     expanded = Op("Expand", Number(number))
     return Either((Number(number, name), Op("CastLike", expanded, X), expanded))
 
@@ -698,13 +703,9 @@ def _is_unscaled(recorded: RecordedNode) -> bool:
     return (args.get("alpha"), args.get("beta"), args.get("transA"), args.get("transB")) == (1, 1, 0, 1)
 
 
-def _is_swap(recorded: RecordedNode) -> bool:
-    return bool(recorded.call.layer.attrs.get("axes") == (1, 0))
-
-
 def _linear(x: Pattern, i: int) -> Pattern:
     w, b = Operand(f"w{i}"), Operand(f"b{i}")
-    product = Op("MatMul", x, Either((Op("Transpose", w, check=_is_swap), Operand(f"transposed{i}"))))
+    product = Op("MatMul", x, Either((Op("Transpose", w, check=is_swap), Operand(f"transposed{i}"))))
     biased = Op("Gemm", x, w, b, check=_is_linear), Op("Add", product, b)
     return Either((*biased, Op("Gemm", x, w, check=_is_unbiased_linear), product))
 

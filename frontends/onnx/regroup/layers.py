@@ -13,7 +13,7 @@ from costcore.trace.patterns import Either, Named, Number, Op, Operand, Pattern
 from ..reading import origin, source_line
 from ..values import Value
 from ..walk.walker import RecordedNode
-from .elementwise import built, function, is_learned, is_shape, nodes_of_call, scalar
+from .elementwise import built, function, is_learned, is_shape, is_swap, nodes_of_call, scalar
 from .matcher import (
     CREATES,
     ONE,
@@ -106,16 +106,16 @@ def _attention(match: Match, extend: Extension) -> Group | None:
     if "unscaled" in match.values and not _is_scaled_by_one(match, extend):
         return None
     swapped = (*kt.known_shape[:-2], kt.known_shape[-1], kt.known_shape[-2])
-    grouped = _one_head_for_many(match, extend, kt, _FOLDED_AND_REPEATED, swapped)
+    grouped = _grouped_heads(match, extend, kt, _FOLDED_AND_REPEATED, swapped)
     longer = extend(match, kt, _SWAPPED) or extend(match, kt, _FOLDED)
     if grouped is not None:
         match, k = grouped
     elif longer is not None and _is_key(longer, swapped):
         match, k = longer, longer.values["k"]
-        match, k = _one_head_for_many(match, extend, k) or (match, k)
+        match, k = _grouped_heads(match, extend, k) or (match, k)
     else:
         k = kt.viewed(swapped)
-    match, v = _one_head_for_many(match, extend, v) or (match, v)
+    match, v = _grouped_heads(match, extend, v) or (match, v)
     operands, attrs = {"q": q, "k": k, "v": v}, {"causal": False}
     mask = match.values.get("mask")
     if mask is not None:
@@ -152,7 +152,7 @@ def _allows_all(mask: Value, extend: Extension) -> bool:
 
 
 def _is_folded(match: Match, mask: Value) -> bool:
-    # The exporter writes this guard only for boolean masks.
+    # A stored mask is a folded boolean mask: the exporter writes the ``IsNaN`` guard only for boolean masks.
     return mask.stored is not None and bool(origin(match.nodes[0].node.proto))
 
 
@@ -161,18 +161,18 @@ def _is_key(match: Match, shape: tuple[Dim, ...]) -> bool:
     return is_shape(match.values["k"].shape, shape) and (folded is None or folded.known_shape[-2:] == shape[-2:])
 
 
-def _one_head_for_many(
+def _grouped_heads(
     match: Match,
     extend: Extension,
     value: Value,
     pattern: Pattern = _REPEATED_HEADS,
     shape: tuple[Dim, ...] | None = None,
 ) -> tuple[Match, Value] | None:
-    # Find keys or values that the exporter repeated for grouped queries; ``shape`` is that of the repeated keys.
+    # Find keys or values that the exporter repeated for grouped queries; ``shape`` is the shape of repeated keys.
     without = {name: v for name, v in match.values.items() if name not in ("head", "apart", "spread", "folded")}
     longer = extend(Match(without, match.nodes), value, pattern)
     if longer is None or not origin(longer.nodes[0].node.proto):
-        return None  # the program itself repeats them, so the repeated ones are the operands
+        return None  # the program itself repeats the heads: the operands are the repeated ones
     head, apart, spread = (longer.values[name].known_shape for name in ("head", "apart", "spread"))
     if len(head) != 4 or apart != (*head[:2], 1, *head[2:]):
         return None
@@ -190,11 +190,7 @@ ATTENTION = Decomposition(("MatMul",), _ATTENTION, _attention)
 # Linear layers and convolutions
 
 
-def _is_swap(recorded: RecordedNode) -> bool:
-    return bool(recorded.call.layer.attrs.get("axes") == (1, 0))
-
-
-_TRANSPOSED = Op("Transpose", W, check=_is_swap)
+_TRANSPOSED = Op("Transpose", W, check=is_swap)
 
 _LINEAR = Either(
     (
@@ -522,7 +518,7 @@ def _statistic(op: str, kind: str) -> Any:
             return "the axes of both means differ"
         axes, is_unbiased = found.pop(), "n" in match.values
         if not is_unbiased and not any("prims.var" in origin(recorded.node.proto) for recorded in match.nodes):
-            return "without a correction, only nodes that were written for a variance are one"
+            return "without a correction, the nodes are a variance only if they come from prims.var"
         correction = 0
         if is_unbiased:
             n = scalar(match.values["n"])
@@ -631,7 +627,7 @@ def _linear_resize(match: Match, extend: Extension) -> Group | str | None:
     if nodes[0] is not root or read - made != {match.values["x"]}:
         return "the call computes more than one interpolation"
     if not extend.is_separate(Match({}, tuple(nodes)), ()):
-        return "others read a value between the nodes"
+        return "other nodes read a value between these nodes"
     return Group("resize", "Resize", {"x": match.values["x"]}, {"mode": "linear"}, tuple(nodes))
 
 
@@ -689,7 +685,7 @@ _FILLED = Either((Op("Expand", Operand("value")), Op("ConstantOfShape", Operand(
 _COUNTED_UP = Op("Range", Operand("start"), Operand("limit"), Operand("delta"))
 
 _OWN_FUNCTION = re.compile(r"(?!.*\b(?:torch|F|functional)\.)\s*(?:return |[^(]*[=:] *)?(?:self\.)?\w+\(")
-"""A line that calls a function of the program. Exporters omit the lines inside, unless it is a module."""
+"""A line that calls a function of the program. Exporters omit the lines inside the function, unless it is a module."""
 
 
 def _full(match: Match, extend: Extension) -> Group | None:

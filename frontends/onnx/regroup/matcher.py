@@ -59,7 +59,10 @@ class NodeGraph:
         return () if is_number(value, number) else None
 
     def computed(self, value: Value, op: Op) -> tuple[tuple[RecordedNode], list[Value | None]] | str:
-        """Return the node of ``op`` that computes a value; inputs beyond the operands of ``op`` must be constants."""
+        """Return the node of ``op`` that computes a value, with its operands; else the mismatch as text.
+
+        Inputs beyond the operands of ``op`` must be constants.
+        """
         recorded, count = self.producers.get(value), len(op.operands)
         if recorded is None or recorded.node.key != f"ai.onnx::{op.kind}":
             return op.kind
@@ -99,7 +102,7 @@ Equal: TypeAlias = "tuple[tuple[Dim, Dim], ...]"
 
 
 class DependsOnSizes(Exception):  # noqa: N818 - no error: it ends the check of one match
-    """A match is the operator for some sizes only.
+    """A match is the operator only for some sizes.
 
     Args:
         equal: pairs of sizes that must be equal.
@@ -147,7 +150,7 @@ class Extension(Protocol):
         """Return the nodes that read the elements of a value; None for a reader that is not counted."""
 
     def is_separate(self, match: Match, outputs: Collection[Value]) -> bool:
-        """Return True if nothing outside reads between the nodes of a match, except for these outputs."""
+        """Return True if no other node reads the inner values of a match, except for these outputs."""
 
     def __call__(self, match: Match, value: Value, pattern: Pattern, shared: bool = False) -> Match | None:
         """Return the extended match; None if ``pattern`` does not fit, or if other nodes read its inner values.
@@ -246,10 +249,9 @@ class Program:
     """The operations of the user's program by result.
 
     The exporter rewrites an assignment to a part of a tensor: it slices the part, copies into it or fills it, and
-        scatters
-    the result into the tensor at the same place. Only an assignment is exported like this. For an in-place update
-    (``x[1:] += y``), another operation replaces the copy; this is ambiguous, because a program that calls
-    ``slice_scatter`` may be exported in the same way.
+    scatters the result into the tensor at the same place. Only an assignment is exported like this. An in-place update
+    (``x[1:] += y``) has another operation instead of the copy. It is ambiguous: a program that calls ``slice_scatter``
+    may be exported in the same way.
 
     Args:
         origins: the operations in the metadata of all nodes.

@@ -40,7 +40,7 @@ from .walker import Outputs, Walker
 
 
 def branch(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs:
-    """Walk the branch of an ``If`` that a constant condition selects, else the more expensive one."""
+    """Walk the branch of an ``If`` that a known condition selects; else walk both, and count the more expensive one."""
     condition = node.value("cond")
     graphs = {name: node.args[f"{name}_branch"] for name in ("then", "else")}
     if condition.data is not None:
@@ -65,7 +65,7 @@ def branch(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> O
     unsupported = f" and unsupported operators, which are listed: {kinds}" if kinds else ""
     is_data = condition.role == "data"
     what = "data" if is_data else "symbolic dimensions"
-    remark = "" if is_data else ". The choice is the same for all sizes, after subs too: give the sizes with dims"
+    remark = "" if is_data else ". subs does not change this choice: give the sizes with dims"
     recording.assume(
         f"the condition depends on {what}: the more expensive branch, {counted!r} ({flops[counted]} FLOPs), is "
         f"counted; {skipped!r} has {flops[skipped]}{unsupported}{remark}"
@@ -87,9 +87,9 @@ class LoopPlan(NamedTuple):
 
     Attributes:
         carried: the initial carried values.
-        condition: whether there is a first iteration.
-        times: how often the body runs, unless its condition ends it; a symbol if that is unknown.
-        items: the length of carried sequences in the middle of the run.
+        condition: the condition on entry.
+        times: the trip count, a symbol if it is unknown; the condition may end the loop earlier.
+        items: the length of carried sequences inside the body, a symbol; 0 if no sequence is carried.
     """
 
     carried: list[Value]
@@ -98,7 +98,7 @@ class LoopPlan(NamedTuple):
     items: Dim
 
 
-class Walked(NamedTuple):
+class WalkedBody(NamedTuple):
     """A body that was walked once for all iterations.
 
     Attributes:
@@ -106,7 +106,8 @@ class Walked(NamedTuple):
         inputs: the number of the iteration, the condition, and the carried values inside the body.
         outputs: the condition of the next iteration, the carried values, and the scan outputs.
         nodes: the number of nodes of the body.
-        is_open: whether the walk assumed something, or a carried value changes its shape.
+        is_open: whether one walk is not exact for all iterations: the next condition is unknown, the walk assumed
+            something, or a carried value changes its shape.
     """
 
     start: int
@@ -117,10 +118,9 @@ class Walked(NamedTuple):
 
 
 def loop(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs:
-    """Walk the body of a ``Loop`` as often as the trip count says; a symbol if that is unknown.
+    """Walk the body of a ``Loop`` once for all iterations; an unknown trip count is a symbol.
 
-    The body is walked once for all iterations. If that leaves something unknown, and the iterations are few, it is
-    walked once per iteration.
+    If one walk is not exact for all iterations, and they are few, the body is walked once per iteration.
     """
     mark, start = walker.recording.checkpoint(), walker.recording.dataflow.new_id()
     plan = _plan(walker, node, context)
@@ -138,7 +138,7 @@ def loop(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Out
             return each
         walker.recording.rollback(mark)
         walker.recording.add(*section)
-    return _note_once(walker, node, context, plan, once)
+    return _finish_loop(walker, node, context, plan, once)
 
 
 def _plan(walker: Walker, node: Node, context: GraphContext) -> LoopPlan:
@@ -171,22 +171,22 @@ def _carried_items(walker: Walker, node: Node, carried: Sequence[Value], context
 
 def _walk_once(
     walker: Walker, node: Node, scope: Scope, context: GraphContext, plan: LoopPlan, start: int
-) -> Generator[Any, Any, Walked]:
+) -> Generator[Any, Any, WalkedBody]:
     body, recording = node.args["body"], walker.recording
     mark, visited = recording.checkpoint(), walker.budget.visited
-    inputs = [Value((), "int64"), plan.condition, *(entering(value, plan.items) for value in plan.carried)]
+    inputs = [Value((), "int64"), plan.condition, *(inside_body(value, plan.items) for value in plan.carried)]
     around = context.of_subgraph(node, "body", plan.times)
     outputs: list[Value] = yield walker.walk_graph(body, body_scope(scope, body, inputs), around)
     is_open = not truth(*outputs[:1]) or any(map(_changes, plan.carried, outputs[1:]))
     is_open = is_open or bool(recording.since(mark).assumptions)
-    return Walked(start, inputs, outputs, walker.budget.visited - visited, is_open)
+    return WalkedBody(start, inputs, outputs, walker.budget.visited - visited, is_open)
 
 
 def _changes(before: Value, after: Value) -> bool:
     return isinstance(before, Container) or before.shape != after.shape
 
 
-def _are_few(walker: Walker, plan: LoopPlan, once: Walked) -> bool:
+def _are_few(walker: Walker, plan: LoopPlan, once: WalkedBody) -> bool:
     # How many iterations a condition allows is known only after walking them.
     if not truth(*once.outputs[:1]):
         return True
@@ -202,11 +202,13 @@ def _assume_entry(walker: Walker, node: Node, plan: LoopPlan) -> None:
         walker.recording.assume(why, node.label)
 
 
-def _note_once(walker: Walker, node: Node, context: GraphContext, plan: LoopPlan, once: Walked) -> list[Value | None]:
+def _finish_loop(
+    walker: Walker, node: Node, context: GraphContext, plan: LoopPlan, once: WalkedBody
+) -> list[Value | None]:
     recording, count = walker.recording, len(plan.carried) + 1
     if not truth(*once.outputs[:1]):
         recording.assume("data-dependent loop condition: all iterations are counted", node.label)
-    final = carried_out(walker, node, plan.carried, once.outputs[1:count], plan.items, plan.times)
+    final = after_last_iteration(walker, node, plan.carried, once.outputs[1:count], plan.items, plan.times)
     joined = [stacked(value, plan.times) for value in once.outputs[count:]]
     label, inputs = context.of_subgraph(node, "body").region, once.inputs
     number = inputs[:1] if inputs[0].identity else []
@@ -227,11 +229,11 @@ MOST_ITERATIONS = 64
 def one_by_one(
     walker: Walker, node: Node, scope: Scope, context: GraphContext, carried: Sequence[Value], times: Dim, nodes: int
 ) -> Generator[Any, Any, list[Value | None] | None]:
-    """Walk every iteration of a ``Loop`` on the outputs of the one before; equal iterations are counted together.
+    """Walk every iteration of a ``Loop`` on the outputs of the previous one; equal iterations are counted together.
 
     Returns:
-        The outputs of the loop; None if that is too much work, if data decides when the loop ends, or if a size that
-        grows is a formula.
+        The outputs of the loop; None if the iterations have too many nodes, if data decides when the loop ends, or if
+        the size of a carried value grows as a formula.
     """
     body, around, recording = node.args["body"], context.of_subgraph(node, "body"), walker.recording
     most = min(times, MOST_ITERATIONS) if isinstance(times, int) else MOST_ITERATIONS
@@ -266,7 +268,7 @@ def one_by_one(
         found.append(
             with_symbols(walker, node, k, stacked(common_element(values) or Value(None), len(iterations)), why)
         )
-    _note_iterations(walker, [(history[run[0][0]], len(run)) for run in runs], around.region, before)
+    _record_dataflow(walker, [(history[run[0][0]], len(run)) for run in runs], around.region, before)
     last = history[runs[-1][0][0]].outputs if runs else before
     gathered = [value for value in found[count - 1 :] if value is not None]
     own = before[:1] if node.get("cond") is None and before[0].identity else []
@@ -283,11 +285,11 @@ class _Iteration(NamedTuple):
     outputs: list[Value]
 
 
-def _note_iterations(
+def _record_dataflow(
     walker: Walker, runs: Sequence[tuple[_Iteration, int]], region: str, before: Sequence[Value]
 ) -> None:
-    # An iteration reads what the one before it returned. In equal iterations, which are counted as one, the values that
-    # it reads and those that it returns are both alive.
+    # An iteration reads the outputs of the previous one. Equal iterations are counted as one, in which inputs and
+    # outputs are alive together.
     recording, flow = walker.recording, walker.recording.dataflow
     for iteration, times in runs:
         number = iteration.inputs[:1] if iteration.inputs[0].identity else []
@@ -307,7 +309,7 @@ def _note_iterations(
 
 
 def _formulas(values: Sequence[Value]) -> set[Dim]:
-    # Every iteration would make such dimensions longer.
+    # Every iteration would lengthen these dimensions.
     tensors = (x for value in values for x in ((value.items or ()) if isinstance(value, Container) else (value,)))
     dims: Iterable[Any] = (d for tensor in tensors for d in tensor.shape or () if is_symbolic(d))
     return {d for d in dims if not d.is_Symbol}
@@ -319,8 +321,7 @@ def _runs(iterations: Sequence[Sequence[Call]], region: str) -> list[list[tuple[
 
 
 def _merged(walker: Walker, runs: Sequence[Sequence[tuple[int, Sequence[Call]]]], region: str) -> list[Call]:
-    # The region of a call says which iterations it stands for, from 0: ``.body[3]``, ``.body[3..5]``, ``.body`` for
-    # all.
+    # The region of a call names its iterations, from 0: ``.body[3]``, ``.body[3..5]``, ``.body`` for all.
     merged: list[Call] = []
     for run in runs:
         (first, calls), last = run[0], run[-1][0]
@@ -373,7 +374,7 @@ def scan(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Out
     flow = walker.recording.dataflow
     first = flow.new_id()
     outputs = yield walker.walk_graph(body, inner, context.of_subgraph(node, "body", times))
-    final = carried_out(walker, node, values[: len(states)], outputs[: len(states)])
+    final = after_last_iteration(walker, node, values[: len(states)], outputs[: len(states)])
     output_axes = node.args.get("scan_output_axes") or (0,) * len(outputs)
     gathered = [stacked(v, lengths[0], axis) for v, axis in zip(outputs[len(states) :], output_axes, strict=False)]
     found = [*final, *gathered]
@@ -428,7 +429,7 @@ def _key(values: Sequence[Value]) -> tuple[Any, ...]:
 def _iterations(
     walker: Walker, node: Node, inputs: Sequence[Value], context: GraphContext
 ) -> tuple[list[tuple[list[Value], Any]], Any]:
-    # If an item is unknown there is one entry, with the number of iterations beside it.
+    # Returns the inputs of each iteration with None. If an item is unknown: one entry, with the number of iterations.
     def item(value: Value, i: int) -> Value:
         found = value.items[i] if isinstance(value, Container) and value.items is not None else value
         return found if isinstance(found, Container) else Value(found.shape, found.dtype)
@@ -458,8 +459,8 @@ def _iterations(
 # Text generation: operators of ONNX Runtime that run a decoder for every token
 #
 # The encoder, or the decoder on the prompt, is counted once. The decoder on one token is counted for every further
-# token up to the maximum length, each time with the number of past tokens in the middle of the search. The selection of
-# tokens from the scores is a call of its own.
+# token up to the maximum length, each time with the average number of past tokens. The selection of tokens from the
+# scores is a call of its own.
 
 
 SEARCHES: Mapping[str, str] = {
@@ -494,7 +495,7 @@ class SearchSizes(NamedTuple):
         batch: number of prompts.
         beams: number of beams.
         longest: maximum length of a sequence.
-        steps: number of tokens generated for each.
+        steps: number of tokens generated for each prompt.
         vocabulary: number of different tokens.
         source: length of the encoder's output; None without an encoder.
     """
@@ -534,7 +535,7 @@ def search(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> O
         walker.recording.take(mark)
     walker.recording.assume(
         f"the length of the generated text depends on data: assumed {longest} tokens; the decoder runs {times} times "
-        "on one token, with the number of past tokens in the middle of the search",
+        "on one token, each time with the average number of past tokens",
         node.label,
     )
     scores = later[0] if later else outputs[0]
@@ -605,7 +606,7 @@ def _input_shape(walker: Walker, name: str, declared: Any, run: GraphRun, full_n
 
 
 def _source_length(encoder: Any, outputs: list[Value], ids: Value) -> Dim:
-    # Exporters hand out hidden states, or keys for cross-attention.
+    # Depending on the exporter, an encoder outputs hidden states or keys for cross-attention.
     for entry, value in zip(encoder.output, outputs, strict=False):
         if value.shape is not None and "hidden" in entry.name and len(value.shape) == 3:
             return value.shape[1]
@@ -644,19 +645,19 @@ def body_scope(scope: Scope, body: Any, inputs: Sequence[Value]) -> Scope:
 
 
 def truth(*condition: Value) -> bool | None:
-    """Return a condition if it is known; an omitted one is True."""
+    """Return the value of a condition, None if it is unknown; an omitted condition is True."""
     if not condition:
         return True
     return None if condition[0].data is None else bool(condition[0].data.ravel()[0])
 
 
 def computed(value: Value) -> Value:
-    """Return the value as one that depends on data."""
+    """Return a data-dependent value with the same shape and dtype."""
     return value if isinstance(value, Container) else Value(value.shape, value.dtype)
 
 
 def numeric(value: Value) -> Value:
-    """Return the value as one that the run computes; its elements stay known if they are numbers."""
+    """Return a computed value with the same shape and dtype; its elements stay known if they are numbers."""
     if isinstance(value, Container):
         return value
     is_number = value.data is not None and not any(map(is_symbolic, value.data.flat))
@@ -664,14 +665,14 @@ def numeric(value: Value) -> Value:
 
 
 def scalar(dtype: str, number: Any) -> Value:
-    """Return one number that the run computes."""
+    """Return a computed scalar with a known value."""
     data: Any = np.empty((), dtype=object)
     data[()] = number
     return Value((), dtype, data)
 
 
-def entering(value: Value, length: Dim) -> Value:
-    """Return a carried value as the body of a loop sees it: a sequence has ``length`` items by then."""
+def inside_body(value: Value, length: Dim) -> Value:
+    """Return a carried value inside the body of a loop, where a sequence has ``length`` items."""
     return inside_loop(value, length) if isinstance(value, Container) else computed(value)
 
 
@@ -684,7 +685,7 @@ def stacked(value: Value, times: Dim, axis: int = 0) -> Value:
     return Value(tuple(shape), value.dtype)
 
 
-def carried_out(
+def after_last_iteration(
     walker: Walker, node: Node, before: Sequence[Value], after: Sequence[Value], items: Dim = 0, times: Dim = 0
 ) -> list[Value | None]:
     """Return the carried values after the last iteration; a changing dimension is unknown.

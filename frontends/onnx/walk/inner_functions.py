@@ -213,8 +213,8 @@ def _named(node: Node, scope: Scope, attribute: str, name: str) -> Value:
 
 
 class _Piece(NamedTuple):
-    # One layer of a backward pass: operand ids, and the values with gradients from it; without a layer, the gradient is
-    # an alias.
+    # A layer of a backward pass, the ids of its operands, and the ids of the values whose gradients it computes.
+    # Without a layer, these gradients are aliases of ``dy``.
     layer: Layer | None
     inputs: tuple[int, ...]
     targets: tuple[int, ...]
@@ -315,7 +315,7 @@ def unmarked_note(stored: Iterable[StoredTensor], calls: Iterable[Call], is_rewr
         calls: all calls of the run.
         is_rewritten: whether a tool that drops marks wrote the file.
     """
-    open_ones = {
+    candidates = {
         tensor.identity: tensor
         for tensor in stored
         if tensor.identity
@@ -323,21 +323,21 @@ def unmarked_note(stored: Iterable[StoredTensor], calls: Iterable[Call], is_rewr
         and tensor.is_parameter
         and str(tensor.name).removesuffix(QUANTIZED).rpartition(".")[2] not in LEARNED_NAMES
     }
-    for call in calls if open_ones else ():
+    for call in calls if candidates else ():
         for identity, operand in zip(call.inputs, call.layer.inputs, strict=True):
             if role_of(operand) == "param" or (call.layer.op, operand) in FACTORS:
-                open_ones.pop(identity, None)
-    if not open_ones:
+                candidates.pop(identity, None)
+    if not candidates:
         return ""
-    count, elements = len(open_ones), sum(tensor.size for tensor in open_ones.values())
+    count, elements = len(candidates), sum(tensor.size for tensor in candidates.values())
     counts = "counts as a parameter, but may be a buffer" if count == 1 else "count as parameters, but may be buffers"
     advice = (
-        "The file that the tool rewrote may mark them"
+        "The original file may mark them: count that one"
         if is_rewritten
         else "torch.onnx.export(…, dynamo=True) marks them"
     )
     return (
-        f"the file does not mark which tensors are learned: {joined([repr(t.name) for t in open_ones.values()])} "
+        f"the file does not mark which tensors are learned: {joined([repr(t.name) for t in candidates.values()])} "
         f"({elements} elements) {counts}. {advice}"
     )
 
@@ -462,8 +462,9 @@ RULES: Mapping[str, Callable[[Any, Sequence[Known], int, Mapping[str, Value]], K
     "Reshape": _reshaped,
     "Transpose": _transposed,
 }
-"""Functions that return the known dimensions of a result, from a node, the known dimensions of its operands, the rank
-of the result, and the values of the graph."""
+"""Functions ``(node, operands, rank, values)`` that return the known dimensions of the result of a node.
+
+``operands`` are the known dimensions of its operands, ``rank`` is the rank of the result, ``values`` are all values."""
 
 
 class _Planning:
@@ -471,8 +472,8 @@ class _Planning:
     def __init__(self, graph: Any, values: Mapping[str, Value], stored: set[str]) -> None:
         self._graph = graph
         self._values = values
-        self._known: dict[str, Known] = {}
-        """Values with an unknown dimension."""
+        self._partly_known: dict[str, Known] = {}
+        """The known dimensions of each value that also has unknown ones."""
         self._stored = stored
         self._sizes: set[str] = set()
         """Values whose elements are known sizes of other values."""
@@ -496,16 +497,20 @@ class _Planning:
             has_numbers = op in SIZES or self._numbers.issuperset(inputs)
             if op in FOLLOWED:
                 self._follow_sizes(op, inputs, outputs)
-            is_plain = op not in DEPENDENT and self._known.keys().isdisjoint(inputs)
+            is_plain = op not in DEPENDENT and self._partly_known.keys().isdisjoint(inputs)
             for name in outputs:
                 value = self._values.get(name)
                 if value is None or value.shape is None:
                     continue
-                if is_plain or name in self._declared or all(known := self._of(node, op, inputs, value.shape)):
+                if (
+                    is_plain
+                    or name in self._declared
+                    or all(known := self._known_dims_of_output(node, op, inputs, value.shape))
+                ):
                     if has_numbers:
                         self._numbers.add(name)
                     continue
-                self._known[name] = known
+                self._partly_known[name] = known
                 if value.identity and value.stored is None:
                     found.append(value.identity)
         return tuple(found)
@@ -520,7 +525,7 @@ class _Planning:
             self._sizes.update(outputs)
             self._elements.update(outputs)
 
-    def _of(self, node: Any, op: str, inputs: list[str], shape: tuple[Dim, ...]) -> Known:
+    def _known_dims_of_output(self, node: Any, op: str, inputs: list[str], shape: tuple[Dim, ...]) -> Known:
         rank, read = len(shape), inputs
         if op in DYNAMIC:
             return (False,) * rank
@@ -529,39 +534,39 @@ class _Planning:
             if not elements.issuperset(filter(None, _deciding(node))):
                 return (False,) * rank
             read = [name for i, name in enumerate(node.input) if name and i not in DECIDING[op]]
-        if op in SIZES or self._known.keys().isdisjoint(read):
+        if op in SIZES or self._partly_known.keys().isdisjoint(read):
             return (True,) * rank
         if op in BROADCAST:
             return self._broadcast(read, shape)
         if op in RULES:
-            return RULES[op](node, [self._flags(name) for name in read], rank, self._values)
+            return RULES[op](node, [self._known_dims(name) for name in read], rank, self._values)
         operand = self._values.get(read[0])
-        if operand is not None and operand.shape == shape and self._known.keys().isdisjoint(read[1:]):
-            return self._flags(read[0])
+        if operand is not None and operand.shape == shape and self._partly_known.keys().isdisjoint(read[1:]):
+            return self._known_dims(read[0])
         return (False,) * rank
 
     def _broadcast(self, read: list[str], shape: tuple[Dim, ...]) -> Known:
-        rank, distinct = len(shape), set(map(self._flags, read))
+        rank, distinct = len(shape), set(map(self._known_dims, read))
         if len(distinct) == 1:
             return distinct.pop()
         return tuple(
-            any(self._fixes(name, axis - rank, shape[axis]) for name in read)
+            any(self._determines(name, axis - rank, shape[axis]) for name in read)
             or all(self._is_known(name, axis - rank) for name in read)
             for axis in range(rank)
         )
 
-    def _flags(self, name: str) -> Known:
+    def _known_dims(self, name: str) -> Known:
         value = self._values.get(name)
         rank = 0 if value is None or value.shape is None else len(value.shape)
-        return self._known.get(name, (True,) * rank)
+        return self._partly_known.get(name, (True,) * rank)
 
     def _is_known(self, name: str, axis: int) -> bool:
-        flags = self._flags(name)
-        return -axis > len(flags) or flags[axis]
+        known = self._known_dims(name)
+        return -axis > len(known) or known[axis]
 
-    def _fixes(self, name: str, axis: int, dim: Dim) -> bool:
-        # Others are repeated to a known dimension.
-        flags, value = self._flags(name), self._values.get(name)
-        if value is None or value.shape is None or -axis > len(flags) or not flags[axis]:
+    def _determines(self, name: str, axis: int, dim: Dim) -> bool:
+        # Whether this operand determines the dimension alone: it is known and not 1, so all others are broadcast to it.
+        known, value = self._known_dims(name), self._values.get(name)
+        if value is None or value.shape is None or -axis > len(known) or not known[axis]:
             return False
         return not is_symbolic(dim) and value.shape[axis] == dim and bool(dim != 1)

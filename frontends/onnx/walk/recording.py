@@ -34,7 +34,7 @@ ZERO_COST = frozenset(("Constant", "Shape", "Size", "Reshape", "Squeeze", "Unsqu
 
 
 class Recording(GraphWriter[Value, StoredTensor]):
-    """Writes nodes into a run as calls: translated, with the sizes that the file leaves open as symbols.
+    """Writes nodes into a run as translated calls; unknown sizes are symbols.
 
     Args:
         recorder: receives the calls.
@@ -60,7 +60,7 @@ class Recording(GraphWriter[Value, StoredTensor]):
 
     def record(self, node: Node, context: GraphContext) -> Call:
         """Record a node as a call."""
-        self.dataflow.ids(node.inputs)  # an operand that is a view of an input has the id of the input
+        self.dataflow.ids(node.inputs)  # assigns ids now: operands that are views of an input share its id
         translation, uncounted = self.translate(node, context.prefix)
         translation = translation._replace(layer=self.recorder.intern(translation.layer))
         produced = tuple(node.proto.output)
@@ -83,7 +83,7 @@ class Recording(GraphWriter[Value, StoredTensor]):
             raise node.error("produces tensors, but the model declares a sequence")
         is_zero_cost = node.op in ZERO_COST
         if outputs and not is_zero_cost and all(value.role == "const" for value in outputs):
-            # The output keeps its axes. Only a reader takes a constant of one element for a plain number.
+            # The output keeps its axes: readers decide whether a constant of one element is a plain number.
             layer = Layer("constant", {}, [Tensor(value.known_shape, value.dtype, "data") for value in outputs])
             return Translation(layer, (), outputs, has_row=True), None
         if any(map(is_unranked, node.inputs)):
@@ -124,7 +124,7 @@ class Recording(GraphWriter[Value, StoredTensor]):
         Args:
             proto: the node.
             native: full name of its operator.
-            produced: names of its outputs, read once as that takes long.
+            produced: names of its outputs; reading them from ``proto`` again would be slow.
             translation: its layer, and the values that are operands and outputs of the layer.
             inputs: all inputs of the node.
             outputs: all outputs of the node.
@@ -172,7 +172,7 @@ class Recording(GraphWriter[Value, StoredTensor]):
         return Translation(layer, inputs, outputs, has_row=False), uncounted
 
     def identity(self, value: Value) -> int:
-        """Return the operand id of a value; that of a learned parameter is its parameter id."""
+        """Return the operand id of a value: the parameter id if it is a learned parameter."""
         if value.stored is not None:
             return self.stored_identity(value.stored, "param" in value.stored.uses)
         if not value.identity:
@@ -180,7 +180,7 @@ class Recording(GraphWriter[Value, StoredTensor]):
         return value.identity
 
     def stored_identity(self, stored: StoredTensor, is_parameter: bool = True) -> int:
-        """Return the id of a stored tensor; that of a learned parameter is its parameter id."""
+        """Return the operand id of a stored tensor: the parameter id if it is a learned parameter."""
         if not stored.identity:
             stored.identity = self.recorder.parameter(stored.size) if is_parameter else self.recorder.new_id()
         elif is_parameter:
@@ -204,8 +204,7 @@ def _operand(value: Any, role: Role) -> Tensor | None:
 
 def _with_shapes(translation: Translation) -> Translation:
     # Element-wise operators read a constant of one element as a plain number. All other operators, such as products,
-    # reductions and copies, read it as a tensor with axes.
-    # Outputs are written in full, also those that repeat elements.
+    # reductions and copies, read it as a tensor with axes. An output that repeats elements is written in full.
     layer = translation.layer
     if any(tensor.stored is not None for tensor in layer.outputs):
         outputs = [Tensor(tensor.shape, tensor.dtype, tensor.role) for tensor in layer.outputs]
@@ -216,8 +215,8 @@ def _with_shapes(translation: Translation) -> Translation:
         if tensor.is_scalar and value.shape and name.rstrip(string.digits) == "x":
             kept[name] = Tensor(value.shape, tensor.dtype, "const")
     calculator = calculators().get(layer.op) if kept else None
-    stated = getattr(calculator, "pattern_by_op", {}).get(layer.op) or getattr(calculator, "pattern", "map")
-    if stated == "map":
+    pattern = getattr(calculator, "pattern_by_op", {}).get(layer.op) or getattr(calculator, "pattern", "map")
+    if pattern == "map":
         return translation
     return translation._replace(layer=Layer(layer.op, {**layer.inputs, **kept}, layer.outputs, layer.attrs))
 
@@ -300,8 +299,8 @@ def fold_quantization(recording: Recording, values: Iterable[Value]) -> None:
         left_out = sum(call.layer.op in ("quantize", "dequantize") for call in folding.gone.values())
         recording.note(
             f"{len(folding.replaced)} operators between DequantizeLinear and QuantizeLinear are counted as runtimes "
-            f"run them, on quantized values: {left_out} of these nodes are part of them{_at_the_ends(folding)}. "
-            "keep_qdq=True counts each node"
+            f"run them, on quantized values. They include {left_out} DequantizeLinear and QuantizeLinear nodes"
+            f"{_at_the_ends(folding)}. keep_qdq=True counts each node"
         )
     folding.finish()
 
@@ -309,12 +308,12 @@ def fold_quantization(recording: Recording, values: Iterable[Value]) -> None:
 def _at_the_ends(folding: _Folding) -> str:
     # They convert real inputs and outputs of the network.
     left = sum(folding.is_at_an_end(call) for call in folding.kept())
-    those = "the one that is left converts" if left == 1 else f"{left} that are left convert"
-    return f"; {those} real inputs or outputs of the network, which costs runtimes a pass, too" if left else ""
+    converts = "1 other node converts" if left == 1 else f"{left} other nodes convert"
+    return f"; {converts} real inputs or outputs of the network, as in runtimes" if left else ""
 
 
 def keep_stored(recording: Recording) -> None:
-    """Keep dequantized weights in the memory of the weights: runtimes dequantize them before the run, or at use."""
+    """Count no memory for dequantized weights: runtimes dequantize them before the run, or at use."""
     derived: set[int] = set()
     for call in recording.recorder.calls:
         op = call.layer.op
@@ -333,14 +332,15 @@ class _Folding:
         self.replaced: dict[int, Call] = {}
         self.gone: dict[int, Call] = {}
         self._moved: dict[int, int] = {}
-        """Quantized values by the ids of the real ones."""
+        """Ids of quantized values, by id of the real value."""
         self._absorbed: dict[int, set[int]] = defaultdict(set)
-        """The calls that no longer read a value, by id of the value; the id of its first output stands for a call."""
+        """The calls that no longer read a value, by id of the value. The id of its first output stands for a call."""
         self._producers: dict[int, Call] = {}
         self._readers = readers_of(recording)
-        """The calls that read a value, in the same form; 0 stands for any other reader."""
+        """The calls that read a value, also by their first outputs; 0 stands for any other reader."""
         for call in self._recorder.calls:
-            self._producers.update((i, call) for i in call.outputs if i not in call.inputs)  # views of stored values
+            # A view of a stored value has the id of the value.
+            self._producers.update((i, call) for i in call.outputs if i not in call.inputs)
 
     def fold(self, call: Call) -> None:
         """Fold the dequantization and quantization around a call into it, if it has a quantized form."""
@@ -375,14 +375,14 @@ class _Folding:
         if made is not None and made.layer.op == "quantize" and made.layer["x"].role != "data":
             weight = made.layer["x"]  # stored as a float: runtimes store the quantized weight instead
             source = Source(Tensor(weight.shape, source.tensor.dtype, weight.role), made.inputs[0], call)
-        return source if source.is_stored or not (is_view or place(call) != place(reader)) else None
+        return source if source.is_stored or not (is_view or loop_context(call) != loop_context(reader)) else None
 
     def _only_reader(self, call: Call, output: int = 0) -> Call | None:
         # The reader must be in the same loop or branch as the call, and run as often.
         readers = self._readers.get(call.outputs[output], ())
         reader = self._producers.get(readers[0]) if len(readers) == 1 else None
         is_first = reader is not None and reader.inputs[:1] == call.outputs[output : output + 1]
-        return reader if reader is not None and is_first and place(reader) == place(call) else None
+        return reader if reader is not None and is_first and loop_context(reader) == loop_context(call) else None
 
     def _quantized_after(self, call: Call, output: int = 0) -> list[Call]:
         reader = self._only_reader(call, output)
@@ -433,7 +433,7 @@ class _Folding:
             identities.append(identity if source is None else source.identity)
         scaled = [(new_names.get(own, own), source.scale) for own, source in sources.items()]
         if call.layer.op in PRODUCTS:
-            scaled = [(name, scale) for name, scale in scaled if name != "b"]  # follows from the other scales
+            scaled = [(name, scale) for name, scale in scaled if name != "b"]  # its scale follows from the others
         if last.layer.op == "quantize":
             scaled.append(("y", last))
         for name, scale in scaled:
@@ -486,8 +486,8 @@ class _Folding:
             is_stored = op in ("quantize", "dequantize") and self._is_stored(call)
             if op not in VIEWS and op != "dequantize" and not is_stored:
                 continue
-            settings = {r for r in readers if is_stored and r in self.gone and identity not in self.gone[r].inputs}
-            absorbed = self._absorbed.get(identity, set()) | removed | settings
+            new_readers = {r for r in readers if is_stored and r in self.gone and identity not in self.gone[r].inputs}
+            absorbed = self._absorbed.get(identity, set()) | removed | new_readers
             if all(reader in absorbed for reader in readers) and (readers or is_stored):
                 removed.add(identity)
                 self.gone[identity] = call
@@ -522,7 +522,7 @@ class _Folding:
 
 
 def _is_embedding(layer: Layer) -> bool:
-    # The rows of the standard count a gather from a learned matrix so, too.
+    # As in the rows of the standard: a gather of rows of a learned matrix is an embedding.
     table = layer["x"]
     is_learned = table.role == "param" and len(table.shape) == 2
     return is_learned and layer.attrs.get("axis") == 0 and layer["indices"].role == "data"
@@ -532,7 +532,7 @@ def _is_embedding(layer: Layer) -> bool:
 
 
 PASSED = frozenset(("reshape", "transpose", "identity", "slice", "max_pool"))
-"""Operators before which runtimes can move a quantization of their result."""
+"""Operators that commute with quantization, so that runtimes can quantize their operand instead of their result."""
 
 SHAPES = frozenset(("shape", "size"))
 """Operators that read no element."""
@@ -578,7 +578,7 @@ def readers_of(recording: Recording) -> dict[int, list[int]]:
     return readers
 
 
-def place(call: Call) -> tuple[Any, str]:
+def loop_context(call: Call) -> tuple[Any, str]:
     """Return the number of executions of a call, and its loop or branch."""
     return call.times, call.region
 
@@ -609,7 +609,7 @@ def _quantize_once(recording: Recording, scales: Scales) -> None:
 
 
 def _quantize_early(recording: Recording, scales: Scales) -> bool:
-    # Elements that are only moved may be quantized before, if all readers quantize them alike.
+    # Moved elements may be quantized before the move, if all readers quantize them alike.
     is_changed = False
     calls, readers = recording.recorder.calls, readers_of(recording)
     at = {call.outputs[0]: k for k, call in enumerate(calls) if call.outputs and call.outputs[0] not in call.inputs}
@@ -619,7 +619,7 @@ def _quantize_early(recording: Recording, scales: Scales) -> bool:
         call = calls[at[reader]] if reader in at else None
         if call is not None and call.layer.op in PASSED and len(readers[reader]) == 1:
             after = readers[reader][0]
-            call = calls[at[after]] if after in at and place(calls[at[after]]) == place(call) else None
+            call = calls[at[after]] if after in at and loop_context(calls[at[after]]) == loop_context(call) else None
         return call if call is not None and call.layer.op == "quantize" else None
 
     for k in range(len(calls) - 1, -1, -1):
@@ -632,7 +632,7 @@ def _quantize_early(recording: Recording, scales: Scales) -> bool:
             continue
         source = move.inputs[0]
         made = calls[at[source]] if source in at else None
-        if made is None or made.layer.op == "dequantize" or place(made) != place(move):
+        if made is None or made.layer.op == "dequantize" or loop_context(made) != loop_context(move):
             continue
         if all(
             (q := quantized_by(reader)) and _is_same(q, quantize) and scales.are_equal(q, quantize)
@@ -656,7 +656,7 @@ def _exchanged(recording: Recording, move: Call, quantize: Call) -> tuple[Call, 
 
 
 def _is_same(first: Call, second: Call) -> bool:
-    return (first.layer.out.dtype, place(first)) == (second.layer.out.dtype, place(second))
+    return (first.layer.out.dtype, loop_context(first)) == (second.layer.out.dtype, loop_context(second))
 
 
 def _with_inputs(call: Call, joined: Mapping[int, int]) -> Call:
@@ -756,7 +756,7 @@ def _callee(node: Any) -> str:
 
 
 class DataflowLog(graphs.DataflowLog[Value]):
-    """The log of reads and results of calls besides the operands of their layers.
+    """Log of the values that calls read and produce besides the operands of their layers.
 
     Args:
         recorder: gives new ids.
@@ -776,7 +776,7 @@ class DataflowLog(graphs.DataflowLog[Value]):
         return value.identity
 
     def ids(self, values: Iterable[Value | None]) -> list[int]:
-        """Return the ids of values that are computed; a sequence holds references to its items, if they are known."""
+        """Return the ids of the computed values among these; a sequence with known items counts as its items."""
         found: list[int] = []
         for value in values:
             if isinstance(value, Container) and value.items is not None:
@@ -786,7 +786,7 @@ class DataflowLog(graphs.DataflowLog[Value]):
         return found
 
     def own_memory(self, value: Value) -> bool:
-        """Return whether a value is computed, and not a sequence of values with memory of their own."""
+        """Return whether a value is computed and has its own memory; a sequence refers to the memory of its items."""
         return value.stored is None and not (isinstance(value, Container) and value.items is not None)
 
     def can_be_continued(self, value: Value) -> bool:
@@ -794,7 +794,7 @@ class DataflowLog(graphs.DataflowLog[Value]):
         return value.stored is None and not isinstance(value, Container)
 
     def made(self, outputs: Sequence[Value | None], results: frozenset[int] | tuple[int, ...]) -> list[Value]:
-        """Return the values computed by a node, except for the ids ``results``; new items of a sequence too."""
+        """Return the values that a node computes, except the ids ``results``; a sequence counts as its new items."""
         found: list[Value] = []
         for value in outputs:
             if value is None or value.stored is not None:

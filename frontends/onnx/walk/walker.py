@@ -1,7 +1,7 @@
 """The walker: visits the nodes of a model in order, infers every value, and records every node as a call.
 
 Walks over nested graphs are generators, so they do not recurse. Equal nodes, and equal calls of functions, are inferred
-once. The last sections classify stored tensors: learned, or configuration only.
+once. The last sections decide which stored tensors (initializers, and constants in nodes) are learned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from costcore.trace.call import Call
 from costcore.trace.interrupts import collector_off
 from costcore.translate import Translation
 
-from ..inference import differs, infer, is_newer_than_onnx, operator, written
+from ..inference import differs, infer, is_newer_than_onnx, operator, shape_text
 from ..inputs import UserShapes
 from ..node import GraphContext, Node, Scope, bind, describe, inner_graphs, topological_sort, values_read
 from ..reading import read_initializers
@@ -66,7 +66,7 @@ class WalkConfig:
         parameters_are_initializers: whether the exporter keeps all learned tensors as initializers.
         keep_history: whether recorded nodes are kept for pattern matching.
         is_rewritten: whether the file was rewritten by a tool that drops the marks of learned tensors.
-        arguments: further arguments of all nodes of a domain, found in the whole graph, by domain.
+        arguments: by domain, arguments that all its nodes share, such as the size of channel blocks.
     """
 
     functions: ModelFunctions
@@ -139,7 +139,7 @@ class Walker:
         return result or []
 
     def walk_graph(self, graph: Any, scope: Scope, context: GraphContext) -> Walk:
-        """Walk a graph with its inputs in ``scope`` already."""
+        """Walk a graph whose inputs are in ``scope``."""
         scope.values.update(self.initializers.read(graph, context.source, self.recording.note))
         scope.declared = {entry.name: entry.type for entry in (*graph.value_info, *graph.output)}
         yield from self.walk_nodes(graph.node, scope, context, [entry.name for entry in graph.output])
@@ -153,13 +153,13 @@ class Walker:
         return outputs
 
     def walk_nodes(self, nodes: Sequence[Any], scope: Scope, context: GraphContext, outputs: Sequence[str]) -> Walk:
-        """Walk nodes that see ``scope``; values named ``outputs`` are read outside."""
+        """Walk the nodes of one graph; ``outputs`` names the values that are read outside of it."""
         ordered = topological_sort(nodes, outputs, scope.values, scope.defines, self.recording.note)
         is_inside, hints = context.expanding or context.region, self.recording.hints
         for proto in ordered if is_inside else self.recording.recorder.progress(ordered, "nodes"):
             self.budget.visit()
             inputs, attributes, signature = self._inputs(proto, scope), context.attributes_of(proto), None
-            produced = tuple(proto.output)  # a new list at every access
+            produced = tuple(proto.output)  # protobuf makes a new list at every access
             if not self.user_shapes.cover(context.prefix, produced):
                 version = context.opsets.get(proto.domain or ONNX)
                 signature = node_signature(proto, produced, version, inputs, attributes, scope.declared)
@@ -206,7 +206,7 @@ class Walker:
                 f"version {version} of {domain} has no {node.op}; it was read as in version {node.version}"
             )
         if is_newer_than_onnx(node.key):
-            self.recording.note(f"onnx {onnx_version} is older than {node.key}; install a newer one to count it")
+            self.recording.note(f"{node.key} is not in onnx {onnx_version}. To count it: pip install --upgrade onnx")
         if not any(proto.output):
             raise node.error("has no outputs")
         for name, value in zip(proto.input, inputs, strict=True):
@@ -215,7 +215,6 @@ class Walker:
         return node
 
     def _walk_node(self, node: Node, scope: Scope, context: GraphContext, signature: Hashable) -> Outputs:
-        # No earlier node equals it.
         try:
             walk = self._inner_walk(node, scope, context)
             if walk is None:
@@ -228,7 +227,7 @@ class Walker:
         except MISFITS as error:
             raise misfit(node, error) from error
         if self.history is None:
-            node.args.clear()  # it holds the node itself, which would wait for the garbage collector
+            node.args.clear()  # they refer to the node: a cycle that only the garbage collector would free
         return outputs
 
     def _inner_walk(self, node: Node, scope: Scope, context: GraphContext) -> Outputs | None:
@@ -269,7 +268,7 @@ class Walker:
                 is_as_declared = False
                 self.recording.note(
                     f"{node.label} produces {name!r} of shape {value.shape}, "
-                    f"but the model declares {written(declared.tensor_type)}"
+                    f"but the model declares {shape_text(declared.tensor_type)}"
                 )
         return is_as_declared
 
@@ -293,7 +292,7 @@ class Walker:
         return outputs
 
     def record(self, node: Node, context: GraphContext) -> Call:
-        """Record a node with known outputs, for pattern matching and function reuse too."""
+        """Record a node with known outputs, and keep the call for pattern matching and function reuse."""
         call = self.recording.record(node, context)
         self._keep(node, call)
         return call
@@ -333,7 +332,7 @@ COMPARED_TYPES = frozenset(
 """Types of attributes that signatures compare; a node with an attribute of another type has no signature."""
 
 MOST_ELEMENTS = 64
-"""The maximum of known elements of an input that is no parameter; with more, the node has no signature."""
+"""The maximum number of known elements of a non-parameter input; a node with a larger one has no signature."""
 
 
 class CachedNode(NamedTuple):
@@ -343,7 +342,7 @@ class CachedNode(NamedTuple):
         native: full name of the operator.
         layer: the layer of the call.
         operands: indices of the node's inputs that are the operands of the layer.
-        results: indices of the node's outputs that the layer has.
+        results: indices of the node's outputs that are outputs of the layer.
         outputs: all outputs of the node.
     """
 
@@ -371,9 +370,9 @@ def node_signature(
     attributes: Mapping[str, Any],
     declared: Mapping[str, Any],
 ) -> Hashable:
-    """Return a key of everything that determines outputs and cost of a node; None if it cannot be compared.
+    """Return a key of everything that determines outputs and cost of a node; None if the node has no such key.
 
-    Only standard operators are compared: shape rules of others change the stored tensors they read.
+    Operators outside of the standard have none: their shape rules change the stored tensors that they read.
 
     Args:
         proto: the node (``NodeProto``).
@@ -400,7 +399,7 @@ def node_signature(
 
 
 def cached_node(node: Node, call: Call) -> CachedNode | None:
-    """Return the part of ``node``, recorded as ``call``, that equal nodes share; None if they may differ in it."""
+    """Return the result of ``node``, recorded as ``call``, for equal nodes; None if their results may differ."""
     inputs = [value for value in node.inputs if value is not None]
     outputs = [value for value in node.outputs if value is not None]
     if len({id(value.stored or value) for value in inputs}) < len(inputs):
@@ -410,7 +409,7 @@ def cached_node(node: Node, call: Call) -> CachedNode | None:
     if node.reads_elements and any(value.role == "param" for value in inputs):
         return None  # signatures do not compare the elements of parameters
     if node.assumed or node.noted or "::" in call.layer.op:
-        return None  # reported at each node
+        return None  # assumptions, notes and unsupported operators are reported at each node
     input_ids, output_ids = _indices_by_id(node.inputs), _indices_by_id(node.outputs)
     if not (input_ids.keys() >= set(call.inputs) and output_ids.keys() >= set(call.outputs)):
         return None
@@ -599,7 +598,7 @@ class FunctionCallCache:
         self._multiplied: dict[int, tuple[Call, Dim]] = {}
 
     def replay(self, key: Hashable) -> list[Value | None] | None:
-        """Return the outputs of a function call equal to an earlier one and count it again; None for a new one."""
+        """Count an earlier function call once more, and return its outputs; None for a new ``key``."""
         finished = self._finished.get(key)
         if finished is None:
             return None
@@ -671,7 +670,7 @@ class InitializerTable:
         self._is_rewritten = is_rewritten
         self._by_name: dict[tuple[str, str], StoredTensor] = {}
         self._of_graphs: dict[StoredTensor, None] = {}
-        self._configuring: dict[str, Mapping[str, bool]] = {}
+        self._configuration: dict[str, Mapping[str, bool]] = {}
         """Names of configuration values, by the part of the file that holds them."""
         self._read_in_skipped_branches: set[StoredTensor] = set()
 
@@ -689,9 +688,9 @@ class InitializerTable:
             note: receives notes on the stored bytes.
         """
         found: dict[str, Value] = {}
-        names = self._configuring.get(source)
+        names = self._configuration.get(source)
         if names is None:
-            names = self._configuring[source] = configuring(graph)
+            names = self._configuration[source] = configuration_values(graph)
         has_names = self._parameters_are_initializers
         for name, value in read_initializers(graph, note, has_names, names, self._is_rewritten):
             found[name] = self.add(value, source, name)
@@ -700,7 +699,7 @@ class InitializerTable:
         return found
 
     def add(self, value: Value, source: str, name: str) -> Value:
-        """Return the value with the stored tensor of this name, which is the same in every walk of ``source``."""
+        """Return the value with the stored tensor that the first walk of ``source`` found under this name."""
         if value.stored is not None:
             value.stored = self._by_name.setdefault((source, name), value.stored)
         return value
@@ -711,13 +710,14 @@ class InitializerTable:
         Args:
             value: the tensor.
             source: the part of the file that holds the node.
-            is_number: whether it is a plain number if the exporter keeps learned tensors elsewhere.
+            is_number: whether it is a plain number, provided that the exporter keeps all learned tensors as
+                initializers.
         """
         if value.stored is None:
             return
         if is_number and self._parameters_are_initializers:
             value.role, value.stored.is_number = "const", True
-        if value.stored.name in self._configuring.get(source, ()):
+        if value.stored.name in self._configuration.get(source, ()):
             value.role, value.stored.is_buffer = "const", True
         self.add(value, source, value.stored.name)
 
@@ -757,10 +757,9 @@ QUANTIZED_INPUTS = {
     "BipolarQuant": ((), (1,)),
     **dict.fromkeys(("Trunc", "FloatQuant"), ((), (1, 2, 3, 4, 5))),
 }
-"""Two tuples of positions of inputs, by quantized operator.
+"""Two tuples of input positions, by quantized operator: inputs that are learned if stored; scales and zero points.
 
-The first are learned if they are stored, besides the weights and biases that its row names. The second are scales and
-zero points that its row does not name like ``x_scale``.
+Weights and biases that the row of the operator names, and scales that it names like ``x_scale``, need no entry.
 """
 
 NARROW = frozenset(dtype for dtype, bits in BITS.items() if 0 < bits <= 8 and "int" in dtype)
@@ -819,7 +818,7 @@ INTEGERS = frozenset(number for number, dtype in DTYPES.items() if dtype in NARR
 """``TensorProto.DataType`` of stored quantized values."""
 
 
-def configuring(graph: Any) -> Mapping[str, bool]:
+def configuration_values(graph: Any) -> Mapping[str, bool]:
     """Return the values of a graph (``GraphProto``) that are read only as initial states, scales or statistics.
 
     An initial state may be expanded to the batch before a recurrent layer reads it. A scale may be multiplied with
@@ -840,7 +839,8 @@ def configuring(graph: Any) -> Mapping[str, bool]:
 
 
 def _quantized(nodes: Iterable[Any], stored: Iterable[str]) -> frozenset[str]:
-    # Values that a scale may multiply: stored integers and products of integers, also after operators that move them.
+    # Values that a scale may multiply: stored integers and products of integers, also behind operators that move
+    # elements.
     readers: dict[str, list[Any]] = {}
     products, scales = [*stored], list[str]()
     for node in nodes:
@@ -875,8 +875,8 @@ def _spread(names: Iterable[str], readers: Mapping[str, list[Any]], passes: Call
 def _read_only_as(
     positions: Mapping[str, Collection[int]], through: Collection[str], quantized: frozenset[str], graph: Any
 ) -> set[str]:
-    # Find the values of which every reader uses them at one of ``positions``, or only forwards them. ``through`` are
-    # operators that forward values, besides operators that move elements. ``quantized`` may be multiplied by a scale.
+    # Find the values that every node reads at one of ``positions`` or only forwards. ``through`` names operators that
+    # forward values, besides ``MOVES`` and ``Concat``. A factor of a value in ``quantized`` is a scale.
     passed: dict[str, list[str]] = {}
     wanted: set[str] = set()
     others = {output.name for output in graph.output}

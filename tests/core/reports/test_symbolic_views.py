@@ -77,7 +77,7 @@ def test_every_view_takes_seconds_at_most(model):
 
 
 def test_sizes_that_are_rounded_inside_one_another_too_often_are_refused():
-    with pytest.raises(CostError, match="more than 32 roundings inside one another; give numbers"):
+    with pytest.raises(CostError, match="more than 32 nested roundings; give numbers"):
         estimate(pooled(alternating=True))
     assert estimate(pooled(alternating=True), dims={"h": 9, "w": 9}).status == "complete"
     assert estimate(pooled(alternating=True, count=16)).status == "complete"

@@ -15,7 +15,7 @@ from onnx import ModelProto
 from costcore import CostError, Report, estimate
 from tests.frontends.onnx.corpus import node_cases, shape_rules, stripped
 
-ASPECT = "keeps the aspect ratio of symbolic sizes; give numbers for them"
+ASPECT = "keeps the aspect ratio of symbolic sizes; give numbers for them with dims"
 
 MOST_MODELS = 24
 """Models of one shape rule; every operator has one of its own in any case."""

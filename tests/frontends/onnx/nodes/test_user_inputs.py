@@ -213,9 +213,9 @@ def test_a_length_that_depends_on_data_is_told_by_its_own_name():
         made = g.model({"x": ("n_1",)}, "n")
         return [str(a.what) for a in read(made, **options).assumptions]
 
-    begin = "the size of axis 1 of 'n' depends on data: it is "
+    begin = "the size of axis 1 of 'n' depends on data: assumed "
     assert told() == [begin + "the symbol n_1'"], "n_1 is another one"
-    assert told(dims={"n_1'": 3}) == [begin + "3, as was given"]
+    assert told(dims={"n_1'": 3}) == [begin + "3, as given"]
 
 
 @pytest.mark.parametrize("name", ["rows//0", "rows//(rows-rows)", "-rows", "rows**2"])

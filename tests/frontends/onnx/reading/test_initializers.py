@@ -142,7 +142,7 @@ def unmarked(producer: str = "pytorch", kind: str = "") -> ModelProto:
 def test_a_tensor_that_may_be_a_buffer_is_noted_where_a_tool_dropped_the_marks(producer):
     model = unmarked(producer)
     (note,) = estimate(model).notes
-    assert "'final_logits_bias' (5 elements) counts as a parameter, but may be a buffer. The file that the tool" in note
+    assert "'final_logits_bias' (5 elements) counts as a parameter, but may be a buffer. The original file may" in note
 
 
 def test_marks_hold_for_tensors_that_a_quantizer_renamed():

@@ -40,7 +40,7 @@ def test_substitution_equals_the_estimate_of_numbers_or_a_note_says_why_not(case
     notes = [note for note in symbolic.notes if DEPENDS in note]
     assert bool(differing) == bool(notes)
     for note in notes:
-        assert f"They are if s = {size}: give dims={{'s': {size}}}" in note
+        assert f"If s = {size}, give dims={{'s': {size}}}" in note
         assert estimate(made, regroup=True, dims={"s": size}).total_report["flops"] == numbers["flops"]
 
 
@@ -58,8 +58,8 @@ SAME, OTHER = ("n", "h", "s", "d"), ("n", "h", "r", "d")
     [
         (attention(mask=("q", "s"), values=SAME), ""),
         (attention(mask=("q", "t"), values=SAME), ""),  # the product with the values requires t = s
-        (attention(mask=("r", "s"), values=SAME), "They are if r = q: give dims={'r': 'q'}."),
-        (attention(mask=("q", "t"), values=OTHER), "They are if t = s: give dims={'t': 's'}."),
+        (attention(mask=("r", "s"), values=SAME), "If r = q, give dims={'r': 'q'}."),
+        (attention(mask=("q", "t"), values=OTHER), "If t = s, give dims={'t': 's'}."),
     ],
 )
 def test_a_mask_of_other_names(made, expected):

@@ -116,7 +116,7 @@ def test_fewer_bytes_than_the_shape_needs_are_told():
     g.stored.append(TensorProto(name="w", dims=(3,), data_type=F, raw_data=bytes(8)))
     report = estimate(g.model({"x": (3,)}, g("Add", "x", "w")))
     assert report.total_report["mread"] == 4 * 6
-    assert report.notes == ["initializer 'w' needs 12 bytes, but the model holds 8 of it"]
+    assert report.notes == ["initializer 'w' needs 12 bytes, but the model stores 8"]
 
 
 def nested(depth: int) -> ModelProto:

@@ -82,8 +82,9 @@ def test_a_note_states_what_was_folded_and_an_option_keeps_the_nodes() -> None:
     made = g.model({"x": (1, 8, 6, 6)}, y)
     (note,) = estimate(made).notes
     assert note.startswith("7 operators between DequantizeLinear and QuantizeLinear are counted as runtimes run them")
-    assert "19 of these nodes" in note  # each of the 7 quantizes once; of 13 that dequantize, the last one stays
-    assert "; 2 that are left convert real inputs or outputs of the network" in note  # the first and the last node
+    # Each of the 7 quantizes once; of 13 nodes that dequantize, the last one stays.
+    assert "They include 19 DequantizeLinear and QuantizeLinear nodes" in note
+    assert "; 2 other nodes convert real inputs or outputs of the network" in note  # the first and the last node
     report = estimate(made, keep_qdq=True)
     assert not report.notes
     assert len(report.calls) == len(g.nodes)
