@@ -257,7 +257,14 @@ class _Replaced:
             return None
         for flag in (self._mode.paused, *(ledger.paused for ledger in self._mode.ledgers)):
             flag.__exit__()
-        return tuple(ours if theirs is not None else None for ours, theirs in zip(result, computed, strict=True))
+        return tuple(map(_fitted, result, computed))
+
+
+def _fitted(ours: Tensor | None, theirs: Tensor | None) -> Tensor | None:
+    # The engine has summed its gradient of a broadcast operand.
+    if ours is None or theirs is None:
+        return None
+    return ours if ours.shape == theirs.shape else ours.sum_to_size(theirs.shape)
 
 
 def _has_hooks(node: Any, name: str) -> bool:

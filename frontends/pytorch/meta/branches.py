@@ -20,7 +20,7 @@ from torch import Tensor
 from costcore.errors import CostError
 from costcore.trace.call import user_frames
 
-from .values import Bounds, ctc_results
+from .values import Bounds, compressed_on_meta, coo_on_meta, ctc_results
 
 CONDITION_IS_FALSE = (
     "data-dependent branch: condition assumed False, the more expensive side, because meta tensors hold no values"
@@ -326,6 +326,11 @@ def _unique(
     return (x.new_empty((x.numel(),)), indices, counts), ALL_DIFFERENT
 
 
+def _unique_with_inverse(x: Tensor, is_sorted: bool = True, return_inverse: bool = False) -> tuple[Any, str]:
+    (elements, inverse, _), assumed = _unique(x, is_sorted, return_inverse)
+    return (elements, inverse), assumed
+
+
 def _unique_consecutive(
     x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> tuple[Any, str]:
@@ -335,6 +340,24 @@ def _unique_consecutive(
 def _unique_dim(x: Tensor, dim: int, *_: Any, **__: Any) -> tuple[Any, str]:
     count = x.new_empty((x.shape[dim],), dtype=torch.int64)
     return (torch.empty_like(x), count, torch.empty_like(count)), ALL_DIFFERENT
+
+
+def _to_sparse(x: Tensor, sparse_dim: int | None = None, **options: Any) -> tuple[Any, str] | None:
+    if x.layout is not torch.strided or options.get("layout", torch.sparse_coo) is not torch.sparse_coo:
+        return None
+    n_axes = x.dim() if sparse_dim is None else sparse_dim
+    count = prod(x.shape[:n_axes])
+    indices = x.new_empty((n_axes, count), dtype=torch.int64)
+    return coo_on_meta(x, tuple(x.shape), indices, x.new_empty((count, *x.shape[n_axes:])), True), ALL_NONZERO
+
+
+def _to_compressed(layout: torch.layout) -> AssumedResult:
+    def converted(x: Tensor, *_: Any) -> tuple[Any, str] | None:
+        if x.layout is not torch.strided or x.dim() != 2:
+            return None
+        return compressed_on_meta(x, x.new_empty(x.numel()), layout), ALL_NONZERO
+
+    return converted
 
 
 def _pack_padded_sequence(x: Tensor, lengths: Tensor, batch_first: bool = False) -> tuple[Any, str]:
@@ -443,8 +466,8 @@ def _like_second(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> tuple[Tenso
     return torch.empty_like(x), ""
 
 
-_LOSSES = ("_ctc_loss", "multi_margin_loss", "multilabel_margin_loss")
-"""Losses whose backward kernels PyTorch lacks on the meta device; a gradient is like its input."""
+_WITHOUT_GRADIENT = ("_ctc_loss", "multi_margin_loss", "multilabel_margin_loss", "fractional_max_pool3d")
+"""Operators whose backward kernels PyTorch lacks on the meta device; a gradient is like its input."""
 
 ASSUMED_RESULTS: Mapping[str, AssumedResult] = {
     "aten::item": _scalar,
@@ -455,6 +478,10 @@ ASSUMED_RESULTS: Mapping[str, AssumedResult] = {
     "aten::index": _index,
     "aten::nonzero": _nonzero,
     "aten::masked_select": _masked_select,
+    "aten::_to_sparse": _to_sparse,
+    "aten::_to_sparse_csr": _to_compressed(torch.sparse_csr),
+    "aten::_to_sparse_csc": _to_compressed(torch.sparse_csc),
+    "aten::_unique": _unique_with_inverse,
     "aten::_unique2": _unique,
     "aten::unique_consecutive": _unique_consecutive,
     "aten::unique_dim": _unique_dim,
@@ -466,7 +493,7 @@ ASSUMED_RESULTS: Mapping[str, AssumedResult] = {
     "aten::_pack_padded_sequence": _pack_padded_sequence,
     "aten::_to_copy": _to_copy,
     "aten::_ctc_loss": _ctc_loss,
-    **dict.fromkeys((f"aten::{name}_backward" for name in _LOSSES), _like_second),
+    **dict.fromkeys((f"aten::{name}_backward" for name in _WITHOUT_GRADIENT), _like_second),
     "aten::_grouped_mm": _grouped_mm,
     "aten::_weight_norm_interface_backward": _weight_norm_gradients,  # no kernel until PyTorch 2.9
     "aten::kthvalue": _kth_value,  # no kernel until PyTorch 2.6

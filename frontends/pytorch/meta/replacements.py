@@ -19,7 +19,7 @@ from torch.nn.functional import linear
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..tensors import with_tensors
-from .values import META, all_tensors, broadcasts, coo_on_meta, without_capture
+from .values import META, all_tensors, broadcasts, compressed_on_meta, coo_on_meta, without_capture
 
 # LSTM: one operator of oneDNN per layer and direction, with a workspace for its backward pass
 
@@ -680,7 +680,7 @@ def with_values_of(result: Any, operands: Sequence[Tensor]) -> Any:
         return result
     count = sum(x._nnz() for x in given)  # a sum has the values of both
     if result.layout is not torch.sparse_coo:
-        return _compressed(result, given[0].values().new_empty(count, dtype=result.dtype), result.layout)
+        return compressed_on_meta(result, given[0].values().new_empty(count, dtype=result.dtype), result.layout)
     indices = given[0]._indices().new_empty((result.sparse_dim(), count))
     values = given[0]._values().new_empty((count, *given[0]._values().shape[1:]), dtype=result.dtype)
     return coo_on_meta(result, tuple(result.shape), indices, values, len(given) == 1 and given[0].is_coalesced())
@@ -718,16 +718,9 @@ def _softmax_backward(dy: Tensor, y: Tensor, *_: Any) -> Tensor:
 
 def _to_layout(layout: torch.layout) -> Callable[..., Tensor]:
     def converted(x: Tensor, *_: Any) -> Tensor:
-        return _compressed(x, x._values() if x.layout is torch.sparse_coo else x.values(), layout)
+        return compressed_on_meta(x, x._values() if x.layout is torch.sparse_coo else x.values(), layout)
 
     return converted
-
-
-def _compressed(like: Tensor, values: Tensor, layout: torch.layout) -> Tensor:
-    n_groups = like.shape[0 if layout is torch.sparse_csr else 1]
-    starts, others = (torch.empty(n, dtype=torch.int64, device=META) for n in (n_groups + 1, len(values)))
-    parts = starts, others, torch.empty_like(values)
-    return torch.sparse_compressed_tensor(*parts, like.shape, layout=layout, check_invariants=False)
 
 
 def _dense(x: Tensor, dtype: torch.dtype | None = None, *_: Any) -> Tensor:

@@ -490,6 +490,14 @@ def coo_on_meta(like: Tensor, shape: Sequence[int], indices: Tensor, values: Ten
     return made.requires_grad_(like.requires_grad and like.is_leaf)
 
 
+def compressed_on_meta(like: Tensor, values: Tensor, layout: torch.layout) -> Tensor:
+    """Return a CSR or CSC tensor on the meta device, with the shape of ``like``."""
+    n_groups = like.shape[0 if layout is torch.sparse_csr else 1]
+    starts, others = (torch.empty(n, dtype=torch.int64, device=META) for n in (n_groups + 1, len(values)))
+    parts = starts, others, torch.empty_like(values)
+    return torch.sparse_compressed_tensor(*parts, like.shape, layout=layout, check_invariants=False)
+
+
 def is_plain_meta(value: object) -> bool:
     """Return whether a value is an ordinary meta tensor."""
     return (

@@ -326,6 +326,28 @@ def test_attention_over_the_edges_of_a_graph_equals_a_run():
     assert (by_op["softmax"], by_op["softmax_backward"]) == (20 + 10 + 20, 20 + 20 + 20)
 
 
+CONVERSIONS = {
+    "COO": lambda a, x: torch.sparse.mm(a.to_sparse(), x),
+    "CSR": lambda a, x: a.to_sparse_csr() @ x,
+    "CSC": lambda a, x: a.to_sparse_csc() @ x,
+    "rows": lambda a, x: a.to_sparse(1).to_dense() @ x,
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CS[RC] tensor support")
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_a_dense_matrix_becomes_sparse_with_all_its_elements(name):
+    a, x = torch.ones(6, 5), torch.ones(5, 7)
+    report = estimate(CONVERSIONS[name], (a, x))
+    with torch.no_grad(), ComputationalCostHook() as hook:
+        CONVERSIONS[name](a, x)
+    assert totals(report) == totals(hook)
+    assert report.total_report["macs"] == 6 * 5 * 7
+    assert [each.what for each in report.assumptions] == [
+        "all elements of a tensor without data were assumed to be nonzero"
+    ]
+
+
 SPARSE_STEPS = {
     "SGD": (torch.optim.SGD, 20 * 8),  # an fma per value
     "Adagrad": (torch.optim.Adagrad, 1 + 20 * 8 * 6),  # squared, added, square root, epsilon, divided, subtracted

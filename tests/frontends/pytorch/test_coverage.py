@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+from costcore import ComputationalCostHook, estimate
 from costcore.frontends.pytorch.operators.plan import OperatorPlan
 from costcore.registry import rows
 from tests.frontends.pytorch.runs import listed, record
@@ -186,3 +187,57 @@ def test_module(name, is_training):
             module(*args, **kwargs)
         check_everywhere(name, module, args, kwargs)
         recorded(lambda run=(module, args, kwargs): backward(run[0](*run[1], **run[2])))
+
+
+NOT_ESTIMATED = {
+    "histogramdd": "PyTorch has no meta kernel for the edges of its bins",
+    "tensor_split": "a split at the numbers in a tensor needs them",
+}
+
+UNUSUAL_STRIDES = {"nn.functional.max_unpool2d", "nn.functional.max_unpool2d.grad"}
+"""The samples have strides that PyTorch's meta kernel does not keep, which adds copies."""
+
+
+def figures(report: Any) -> dict[str, tuple[Any, ...]]:
+    names = ("flops", "macs", "mread", "mwrite")
+    return {phase: tuple(row[name] for name in names) for phase, row in report.by("phase").items()}
+
+
+def check_estimate(function: Callable[..., Any], leaves: list[Any]) -> None:
+    """Count a run on data and an estimate, which may differ only by assumptions about data."""
+    at = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+    def run(*tensors: torch.Tensor) -> None:
+        given = dict(zip(at, tensors, strict=True))
+        function([given.get(i, leaf) for i, leaf in enumerate(leaves)])
+
+    def tensors() -> tuple[torch.Tensor, ...]:
+        return tuple(leaves[i].detach().clone().requires_grad_(leaves[i].requires_grad) for i in at)
+
+    if not at or any(leaves[i].layout is not torch.strided for i in at) or fails(lambda: run(*tensors())):
+        return
+    given = tensors()
+    with ComputationalCostHook() as hook:
+        run(*given)
+    report = estimate(run, tensors())
+    if not report.assumptions:
+        assert figures(report) == figures(hook.report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in OPERATORS if name not in {*NOT_ESTIMATED, *UNUSUAL_STRIDES}])
+@pytest.mark.parametrize("is_training", [False, True], ids=["forward", "backward"])
+def test_an_estimate_of_an_operator_equals_a_run(name, is_training):
+    info = OPERATORS[name]
+    for sample in samples(info, requires_grad=is_training):
+        leaves, tree = tree_flatten((sample.input, sample.args, sample.kwargs))
+
+        def run(leaves: list[Any], tree: Any = tree) -> None:
+            given, args, kwargs = tree_unflatten(leaves, tree)
+            result = info(given, *args, **kwargs)
+            if is_training:
+                outputs = [x for x in tree_leaves(result) if isinstance(x, torch.Tensor) and x.is_floating_point()]
+                torch.autograd.backward(outputs, [torch.ones_like(x) for x in outputs])
+
+        with torch.set_grad_enabled(is_training):
+            check_estimate(run, leaves)
