@@ -80,8 +80,8 @@ from .training import (
     half_floats,
     in_precision,
     make_optimizer,
+    named_arguments,
     note_lost_rows,
-    own_tensors,
     run_backward,
     run_optimizer,
 )
@@ -496,7 +496,7 @@ def _record(
             kept.watch(identities)
             if ledger is not None:
                 ledger.watch((meta_model, made_optimizer))
-                ledger.watch(own_tensors(args, kwargs))
+                ledger.watch(named_arguments(args, kwargs))
                 ledger.watch(cached_tensors(kwargs), "cached")
             regrouping = RegroupedFunctions(mode, recorder, operators) if operators else nullcontext()
             held = run.forward_and_backward(mode, regrouping)
