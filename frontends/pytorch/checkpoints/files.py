@@ -1,7 +1,7 @@
-"""Headers of files of weights: GGUF of llama.cpp, and safetensors; never the weights.
+"""Readers of the headers of weight files, GGUF (llama.cpp) and safetensors; they never read the weights.
 
-Everything that a file states is bounded before memory is reserved for it. The last section maps the architectures of
-GGUF files to configurations of transformers.
+Every size in a file is checked against a bound before memory is allocated for it. The last section maps the
+architectures of GGUF files to configurations of transformers.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ MOST_PARTS = 3_000_000
 """Maximum texts and arrays inside arrays; a vocabulary of 260,000 tokens and its merges are 800,000."""
 
 LONGEST_KEY, LONGEST_TEXT = 2**16, 2**24
-"""Maximum bytes of a name, and of another text; a template of a chat has a few thousand."""
+"""Maximum bytes of a name, and of another text; a chat template has a few thousand."""
 
 GGUF_MOST_AXES = 4
 
@@ -120,7 +120,7 @@ MOST_ELEMENTS = 2**50
 PIECE = 2**20
 
 KEPT = 4096
-"""Arrays with more elements are not kept; of these only the length is known."""
+"""Maximum elements of an array that is kept; of longer arrays, only the length is kept."""
 
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
@@ -151,11 +151,11 @@ def read_gguf(path: str) -> Gguf:
     """Return the header of a model.
 
     Args:
-        path: a file; of a model that is split over several, ``…-00001-of-00003.gguf``, any of them.
+        path: a file; for a model split over several files, any of them, ``…-00001-of-00003.gguf``.
 
     Raises:
         FileError: if a file cannot be read.
-        CostError: if it is not such a file, is damaged, or is beyond the bounds of this module.
+        CostError: if it is not a GGUF file, is damaged, or exceeds the bounds of this module.
     """
     first = _read(path)
     n_files = first.metadata.get("split.count", 1)
@@ -173,7 +173,7 @@ def _read(path: str) -> Gguf:
         try:
             return _Header(file).read()
         except CostError as error:
-            raise CostError(f"{path} is not a GGUF file that can be read: {error}") from error
+            raise CostError(f"{path} cannot be read as a GGUF file: {error}") from error
         except OSError as error:
             raise unreadable(Path(path), error) from error
 
@@ -301,7 +301,7 @@ _NUMBERS = {kind: struct.Struct("<" + kind) for kind in _SCALARS.values()}
 
 # safetensors
 #
-# The format: https://github.com/huggingface/safetensors#format. A folder of them has a ``config.json`` beside.
+# The format: https://github.com/huggingface/safetensors#format. The folder also has a ``config.json``.
 
 
 INDEX, SUFFIX = "model.safetensors.index.json", ".safetensors"
@@ -341,7 +341,7 @@ def read_folder(path: str) -> tuple[StoredTensor, ...]:
 
     Raises:
         FileError: if a file cannot be read.
-        CostError: if one is not such a file, or is damaged.
+        CostError: if one is not a safetensors file, or is damaged.
     """
     folder = Path(path)
     names = _indexed(folder / INDEX) if is_file(folder / INDEX) else [each.name for each in folder.glob(f"*{SUFFIX}")]
@@ -362,7 +362,7 @@ def read_safetensors(path: str) -> tuple[StoredTensor, ...]:
 
     Raises:
         FileError: if it cannot be read.
-        CostError: if it is not such a file, or is damaged.
+        CostError: if it is not a safetensors file, or is damaged.
     """
     with open_file(path) as file:
         try:
@@ -433,10 +433,10 @@ class Architecture(NamedTuple):
     """The transformers configuration and parameter names of an architecture of llama.cpp.
 
     Attributes:
-        kind: the type of its configuration in transformers.
+        kind: its ``model_type`` in transformers.
         settings: returns the settings that only this architecture has.
-        names: the parts of names of parameters that differ from :data:`NAMES`.
-        layers: where its layers are.
+        names: parameter names that differ from :data:`NAMES`.
+        layers: the path of its layers.
         keys: names of settings that differ from :data:`KEYS`.
     """
 
@@ -544,7 +544,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     **_ATTENTION,
     **_FEED_FORWARD,
 }
-"""The modules or parameters of transformers by the part of a tensor's name; those of layers without ``blk.N``."""
+"""Modules or parameters of transformers by tensor name; tensor names of layers are without ``blk.N``."""
 
 _FOUR_NORMS = {
     "ffn_norm": ("pre_feedforward_layernorm",),

@@ -1,6 +1,6 @@
-"""Plans by name or by their parts: common ways to distribute a model that has no plan.
+"""Plans for models without a plan of their own: sharding (FSDP), tensor, sequence and expert parallelism.
 
-Blocks are sharded, split by the model's ``tp_plan``, or share a sequence; experts are divided over processes.
+A block is one of the modules that a model repeats, such as a transformer layer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..tensors import matching, modules_of
 from ..training import wrap_forward
 
 STRATEGIES = ("fully_sharded",)
-"""The plans that have a name."""
+"""The names of plans."""
 
 
 class Repeated(NamedTuple):
@@ -59,12 +59,12 @@ def repeated(model: Module) -> Repeated:
 
 
 def fully_sharded(model: Module, mesh: Any, blocks: Sequence[Module] | None = None) -> Module:
-    """Shard the parameters of a model by ``fully_shard``: each block together, and all others.
+    """Shard the parameters of a model by ``fully_shard``: each block as a group, and the rest as one.
 
     Args:
         model: the copy of the model.
         mesh: the mesh of processes, of one dimension.
-        blocks: the blocks; default: those that it repeats.
+        blocks: the blocks; default: as :func:`repeated` finds them.
 
     Raises:
         CostError: if this PyTorch has no ``fully_shard``.
@@ -90,11 +90,11 @@ def _shard(module: Module, mesh: Any) -> Any:
 
 
 _WHOLE = ("replicated_with_grad_allreduce",)
-"""Styles of ``tp_plan`` of modules that every process holds whole."""
+"""``tp_plan`` styles of modules that every process holds in full."""
 
 
 def tensor_styles(model: Module) -> dict[str, Any]:
-    """Return the styles of ``parallelize_module`` for the ``tp_plan`` of a model, as models of transformers have one.
+    """Return the styles of ``parallelize_module`` for the ``tp_plan`` of a model, an attribute in transformers.
 
     Styles of experts are left out, see :func:`split_experts`.
 
@@ -114,7 +114,7 @@ def tensor_styles(model: Module) -> dict[str, Any]:
     }
     stated = getattr(model, "tp_plan", None)
     if not stated:
-        raise CostError(f"{type(model).__name__} states no plan of tensor parallelism, an attribute tp_plan")
+        raise CostError(f"{type(model).__name__} has no plan of tensor parallelism: give it an attribute tp_plan")
     experts = tuple(name for name, style in stated.items() if style == SPLIT)
     kept = {name: style for name, style in stated.items() if style not in _WHOLE and not name.startswith(experts)}
     if wrong := [style for style in kept.values() if style not in styles]:
@@ -123,7 +123,7 @@ def tensor_styles(model: Module) -> dict[str, Any]:
 
 
 Place: TypeAlias = "tuple[int, str]"
-"""The kind of a block and the name of a parameter in it; -1 and the whole name outside of blocks."""
+"""The kind of a block and the name of a parameter in it; outside of blocks, -1 and the full name."""
 
 
 class Gradient(NamedTuple):
@@ -135,7 +135,7 @@ class Gradient(NamedTuple):
         dtype: the dtype.
         shape, strides, offset: of the local part in the storage.
         placements: how it is distributed; None for a plain tensor.
-        whole: its shape and strides if it is distributed.
+        whole: shape and strides of the full gradient if it is distributed.
     """
 
     storage: int
@@ -173,8 +173,8 @@ class Gradient(NamedTuple):
 class Layout:
     """A plan that distributes a model, or some of its blocks, over a mesh.
 
-    ``fsdp * cp`` processes have tokens of their own. Groups of ``ep`` neighbors among them divide the experts; the
-    groups shard these parts, and all processes shard the other parameters.
+    ``fsdp * cp`` processes have different tokens. Groups of ``ep`` neighbors among them divide the experts, and each
+    part is sharded over the groups. All processes shard the other parameters.
 
     Args:
         kinds: the kinds of the blocks to keep, in order; None: the blocks of the model.
@@ -182,7 +182,7 @@ class Layout:
         tp: number of processes that share every block.
         cp: number of processes that share every sequence.
         ep: number of processes that divide the experts.
-        gradients: the gradients that parameters begin with, the attribute of an earlier plan; default: none.
+        gradients: the initial gradients of parameters, :attr:`gradients` of an earlier plan; default: none.
 
     Attributes:
         mesh: the sizes of the mesh.
@@ -257,7 +257,7 @@ class Layout:
 
     def _distributed(self, model: Module, mesh: Any) -> Module:
         found = repeated(model)
-        blocks = found.blocks if self._kinds is None else _leave(found, self._kinds)
+        blocks = found.blocks if self._kinds is None else _keep_blocks(found, self._kinds)
         self.blocks = [name for name, module in model.named_modules() if any(module is block for block in blocks)]
         if mesh["tp"].size() > 1:
             from torch.distributed.tensor.parallel import parallelize_module
@@ -282,8 +282,8 @@ class Layout:
         return ("inner",) if is_less else ("middle", "inner")
 
 
-def _leave(found: Repeated, kinds: Sequence[int]) -> list[Module]:
-    # A kind with too few blocks has its first block copied.
+def _keep_blocks(found: Repeated, kinds: Sequence[int]) -> list[Module]:
+    # One block per kind, in this order. A kind with too few blocks repeats a copy of its first block.
     container = found.container
     assert container is not None
     by_kind: dict[int, list[Module]] = {}
@@ -353,10 +353,10 @@ def named_plan(name: str) -> Callable[[Module, Any], Module]:
 
 
 DISPATCHED = "ep_dispatch_experts"
-"""The style, in an attribute ``ep_plan`` of a model, of modules whose experts are divided over processes."""
+"""The ``ep_plan`` style of modules whose experts are distributed over processes."""
 
 SPLIT = "moe_tp_experts"
-"""The style, in ``tp_plan``, of modules of experts that are each divided over processes."""
+"""The ``tp_plan`` style of modules in which every expert is split over processes."""
 
 _AXES = {"packed_colwise": -2, "colwise": -2, "rowwise": -1}
 """The axis of a weight of experts, ``(experts, outputs, inputs)``, that a style of ``tp_plan`` divides."""
@@ -386,7 +386,7 @@ def divide_experts(model: Module, mesh: Any) -> None:
     """
     if DISPATCHED not in (getattr(model, "ep_plan", None) or {}).values():
         raise CostError(
-            f'{type(model).__name__} states no experts to divide, an attribute ep_plan with the style "{DISPATCHED}"'
+            f'{type(model).__name__} has no experts to divide: its ep_plan gives no module the style "{DISPATCHED}"'
         )
     n = mesh.size()
     for name, module in experts_of(model).items():
@@ -431,7 +431,7 @@ def _divide(module: Module, name: str, parameter: Parameter, axis: int, n: int) 
 def _exchanged(
     group: Any, n_experts: int, forward: Callable[..., Tensor], x: Tensor, index: Tensor, weights: Tensor
 ) -> Tensor:
-    # Rows go to the processes of their experts with their weights; what returns is added.
+    # Send rows and their weights to the processes of their experts, and add the returned results.
     k = index.shape[-1]
     rows = x.unsqueeze(1).expand(-1, k, -1).reshape(-1, x.shape[-1])
     rows, scales = (_all_to_all(value, group) for value in (rows, weights.reshape(-1, 1)))
@@ -462,8 +462,8 @@ def share_sequence(blocks: Iterable[Module], group: Any) -> None:
     """Make attention in the blocks of a model read the keys and values of all processes of a group.
 
     The blocks then run on a part of the tokens. ``scaled_dot_product_attention`` gathers keys and values, as in Llama 3
-    (arXiv:2407.21783, section 3.3.2); a ring sends the same bytes. Causal attention is balanced: each process has its
-    own pairs, and half of those of its queries with the keys of all others.
+    (arXiv:2407.21783, section 3.3.2); a ring sends the same bytes. Causal attention is balanced: each process computes
+    the causal pairs of its own tokens, and half of the pairs of its queries with the keys of all others.
 
     Args:
         blocks: the blocks, of a copy of a model.
@@ -485,7 +485,7 @@ def _with_keys_of_all(group: Any, forward: Callable[..., Any], *args: Any, **kwa
         replace(stack, functional, "scaled_dot_product_attention", attention)
         made = forward(*args, **kwargs)
     if not n_calls:
-        raise CostError("a sequence can be divided in models whose blocks call scaled_dot_product_attention only")
+        raise CostError("cannot divide a sequence: no block calls torch.nn.functional.scaled_dot_product_attention")
     return made
 
 

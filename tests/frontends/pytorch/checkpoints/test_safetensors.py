@@ -160,7 +160,7 @@ def test_a_file_of_weights_is_answered_with_its_folder(tmp_path, capsys):
 
 
 def test_weights_of_another_configuration_are_refused(tmp_path):
-    wrong = r"configuration beside it: .*mlp\.gate_proj\.weight \(3,072 of 3,200\)"
+    wrong = r"config.json beside it: .*mlp\.gate_proj\.weight \(3,072 of 3,200\)"
     with pytest.raises(CostError, match=wrong):
         ServingReport(folder(tmp_path, plain(), intermediate_size=100))
 
