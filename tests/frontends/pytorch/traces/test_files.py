@@ -72,7 +72,7 @@ def test_a_file_that_ends_early_is_counted_as_far_as_it_goes(tmp_path):
     assert 0 < len(estimate(path).trace) < 5000
     path.write_bytes(packed[:-8])  # without checksum and length, behind the end of the text
     assert estimate(path).status == "assumed"
-    assert "the file ends early; what follows is missing" in estimate(path).measured().remarks
+    assert "the file ends early; later events are missing" in estimate(path).measured().remarks
     path.write_bytes(packed[:-8] + bytes(8))  # of another checksum
     assert estimate(path).status == "assumed"
     path.write_bytes(packed)

@@ -281,7 +281,7 @@ def test_a_file_that_ends_early_says_so(tmp_path):
     text = Path(path).read_text()
     Path(path).write_text(text[: text.rindex("Memcpy")])
     (rank,) = profile_ranks([path]).ranks
-    assert rank.remarks == ["the file ends early; what follows is missing"]
+    assert rank.remarks == ["the file ends early; later events are missing"]
     assert rank.span == 95_000
 
 
