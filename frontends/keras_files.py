@@ -71,12 +71,12 @@ def estimate(
         recorder: receives the calls.
         model: the path of a ``.keras`` file.
         inputs: as for the model itself; default: the inputs declared in the file, with a batch of 1.
-        backward: this and all other options are those of the model on its backend.
+        backward: as for the model itself on its backend, like all other options.
         dtype: the dtype of inputs given as shapes.
         regroup: patterns of decomposed operators to count as one.
         explain_regroup: patterns for which to note why they do not match (JAX).
         memory: whether to record memory (PyTorch).
-        optimizer: the optimizer of which to count a step (PyTorch).
+        optimizer: the optimizer whose step to count (PyTorch).
         step: the step of the optimizer.
         loss: returns the loss from the outputs (PyTorch).
         trips: iterations of each loop with a data-dependent trip count (JAX).
@@ -99,7 +99,7 @@ def estimate(
         raise CostError(f"{path}: models of Keras on JAX are counted by costcore-jax. Run pip install costcore-jax.")
     if trips is not None and backend == "torch":
         raise CostError(
-            f"{path}: on PyTorch, layers run as many steps as their inputs have, so trips says nothing. Leave out "
+            f"{path}: on PyTorch, layers run as many steps as their inputs have, so trips has no effect. Leave out "
             "trips (--trips), or set KERAS_BACKEND=jax"
         )
     check_options(spec, given, {})
@@ -111,7 +111,7 @@ def estimate(
     load(spec.name).estimate(recorder, made, inputs if usual is None else with_tensors(usual.inputs), **given)
     recorder.frameworks["keras"] = keras.__version__
     if usual is not None:
-        recorder.assume(f"the batch is 1, in {_shapes(made, 1)}; other sizes are given with inputs (--input)", path)
+        recorder.assume(f"the batch is 1: {_shapes(made, 1)}; pass other sizes with inputs (--input)", path)
 
 
 def _check_steps(path: str, model: Any, keras: ModuleType) -> None:
@@ -276,7 +276,7 @@ def _check_object(path: str, found: Mapping[str, Any], keras: ModuleType) -> Non
     name = inner.get("name", "") if isinstance(inner, dict) else ""
     label = f"{path}: the layer {str(name)!r:.80}" if name else f"{path}: a part"
     if not all(isinstance(each, (str, type(None))) for each in (kind, module, registered)) or kind is None:
-        raise CostError(f"{label} names a class by something else than a text")
+        raise CostError(f"{label} has a class name that is not a text")
     if kind in CODE:
         raise CostError(f"{label} is of class {kind}, which stores code of Python. {HOW_TO_LOAD}")
     if kind in VALUES:
