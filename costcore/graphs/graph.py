@@ -199,7 +199,7 @@ def _cycle(before: Sequence[Collection[int]], waiting: Sequence[int], describe: 
     return " -> ".join([*shown[:10], "…"] if len(shown) > 10 else [*shown, shown[0]])
 
 
-# Sources of rows for nodes with operands in order, as the argument ``inputs``.
+# Sources for rows of nodes whose argument ``inputs`` has the operands in order.
 
 
 def given(a: Arguments, position: int) -> Any:
@@ -279,7 +279,7 @@ def names_of(prefix: str, short: Collection[str] = ()) -> Callable[[object], tup
 
     Args:
         prefix: the prefix of full names.
-        short: names that are understood without it.
+        short: names that are accepted without the prefix.
     """
 
     def names(op: object) -> tuple[str, ...]:
@@ -481,7 +481,7 @@ def most_expensive(branches: Mapping[K, Sequence[Call]], recorder: Recorder) -> 
 
 
 def operations_of(calls: Iterable[Call], recorder: Recorder) -> tuple[Operations, Dim, list[Call]]:
-    """Return the operations and MACs of several calls together, as often as each runs, and the calls without a cost.
+    """Return the summed operations and MACs of all executions of calls, and the calls without a cost.
 
     Args:
         calls: the calls.
@@ -546,7 +546,7 @@ class Place:
             CostError: if graphs are nested deeper than :data:`DEEPEST`.
         """
         if self.depth >= DEEPEST:
-            raise CostError(f"graphs run each other more than {DEEPEST} deep")
+            raise CostError(f"graphs are nested more than {DEEPEST} deep")
         return replace(self, times=self.times * times, region=self.inner_region(region), depth=self.depth + 1)
 
     def inner_region(self, name: str) -> str:
@@ -649,7 +649,7 @@ class OpenSizes:
         """
         if extra := [name for name in self._given if name not in self._known]:
             if not self._known:
-                raise CostError("the file leaves no dimension open, so that dims cannot be given")
+                raise CostError("the file leaves no dimension open: leave out dims")
             raise CostError(unknown("dimension", extra, sorted(self._known)[:20]) + did_you_mean(extra, self._known))
 
 
@@ -855,7 +855,7 @@ def quotient(a: Any, b: Any, are_integers: bool) -> Any:
 
 
 def _rational(number: Any, other: Any) -> Any:
-    """Return a number as one that ``other`` can be multiplied with and divided by exactly."""
+    """Return an exact number for products and quotients with ``other``, of sympy if ``other`` is symbolic."""
     if is_symbolic(number):
         return number
     found = Fraction(number)

@@ -1,4 +1,4 @@
-"""Write nodes of a graph into a run; :class:`GraphRecording` does it all for graphs with known shapes."""
+"""Writers of graph nodes into a run: :class:`GraphRecording` if all shapes are known, else :class:`GraphWriter`."""
 
 from __future__ import annotations
 
@@ -477,7 +477,7 @@ class ValueLog(DataflowLog[GraphValue]):
 
 
 class _Plan(NamedTuple):
-    """How to record a node, computed once for equal nodes. Values are positions among those that the node names.
+    """How to record a node, computed once for equal nodes. Values are positions among the values of the node.
 
     Attributes:
         layer: its layer.

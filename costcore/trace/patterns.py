@@ -1,7 +1,7 @@
-"""Patterns of recorded operators.
+"""Patterns of recorded operators, which find groups of nodes that count as one operator, and explain near misses.
 
-By them, frontends find groups of nodes (recorded operators) that are one operator, and explain near misses. A frontend
-describes its nodes and values by a :class:`Graph`. The root of a group is its last node.
+A node is a recorded operator; the root of a group is its last node. A frontend describes its nodes and values by a
+:class:`Graph`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A constant with all elements equal to ``number``, by ``name`` if that is given; with None, any number."""
+    """A constant with all elements equal to ``number`` (None: any number), bound to ``name`` if that is given."""
 
     number: float | None = None
     name: str = ""

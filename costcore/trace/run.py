@@ -159,7 +159,7 @@ class Run:
         returned: operand ids of the tensors that the outermost module returned in any of its calls, in order, including
             tensors in lists, tuples, dicts and dataclasses. Empty if unknown.
         module_calls: every call of a module, in the order in which they began; only with ``record_api_calls=True``.
-        dataflow: values of a graph that no call produces or reads; None if the operands of the calls are all values.
+        dataflow: values of a graph that no call produces or reads; None if calls produce or read all values.
         memory: every block of memory of the run; None unless requested.
         nodes: the nodes of the graph by the position of their call; empty if no graph was read.
         patterns: the patterns (``map``, ``reduce``, ...) that custom calculators state, by position of the call.
