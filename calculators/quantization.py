@@ -383,7 +383,7 @@ def calc_quantized_where(layer: Layer) -> Cost:
 
 @pattern("reduce")
 def calc_quantized_embed_norm(layer: Layer) -> Cost:
-    """``embed_norm`` of quantized tables, weight and bias: the elements read of them are dequantized.
+    """``embed_norm`` of quantized tables, weight and bias: the elements that are read are dequantized.
 
     Per element read of words and segments, of positions (once for all samples), of weight and bias: 1 mul by its scale,
     and 1 add with a zero point.
@@ -431,7 +431,7 @@ def calc_packed_embedding(layer: Layer) -> Cost:
     """Rows of a packed matrix by index, dequantized.
 
     Per output element 1 mul by the scale of its block, and 1 add with zero points or with one ``zero_point`` for all.
-    As many elements of w as outputs are read, the same share of its scales and zero points, and the indices.
+    The indices are read, one element of w per output element, and the same share of its scales and zero points.
 
     Shapes: x[N, T], w[V, D], w_scale[V, D] -> y[N, T, D]
     """

@@ -128,7 +128,7 @@ def calc_gru(layer: Layer) -> Cost:
 
 @pattern("product")
 def calc_rnn(layer: Layer) -> Cost:
-    """Elman recurrent layer, h' = tanh(W x + U h + b); with the attribute ``activation`` another function, as "relu".
+    """Elman recurrent layer, h' = tanh(W x + U h + b); the attribute ``activation`` names another function, as "relu".
 
     Per step and hidden unit one dot product of length I + H, starting at the bias, and one tanh (special), relu (cmp)
     or other function. Without biases the first product is a mul. ``activations`` are those of two directions; ``clip``
@@ -576,7 +576,7 @@ def calc_recurrent_backward(layer: Layer) -> Cost:
     cell, m the candidate's product with the state. ``rnn`` with ``activation`` "relu" is 1 add and 1 cmp. The products
     of the attribute ``projection`` are doubled too. Gradients that the attribute ``needs`` does not name cost no
     products: of the input, of the initial state (the product of the first step alone) and of the weights; for an
-    initial cell state the first step has one mul less. Fused kernels write these gradients all the same.
+    initial cell state the first step has one mul less. Fused kernels write these gradients nevertheless.
 
     Shapes of rnn_backward: dy[T, N, H], x[T, N, I], h0[N, H], w0[H, I], w1[H, H], b0[H]
         -> dx[T, N, I], dh0[N, H], dw0[H, I], dw1[H, H], db0[H]
