@@ -9,7 +9,7 @@ from __future__ import annotations
 from costcore.ir import Cost, Dim, Layer, Operations, ceil_div, pattern
 
 _BY_REDUCTION = {"sum": "add", "avg": "add", "premul_sum": "add", "product": "mul"}
-"""The operation class of a reduction; all others select, or combine bits."""
+"""The operation class of a reduction; all others select or combine bits, which is cmp."""
 
 
 def _reduced(layer: Layer, elements: Dim, steps: Dim, divided: Dim) -> Operations:

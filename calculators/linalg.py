@@ -724,7 +724,7 @@ def calc_pairwise_distances_backward(layer: Layer) -> Cost:
 
 @pattern("opaque")
 def calc_self_distances_backward(layer: Layer) -> Cost:
-    """Gradient of ``self_distances``: that of ``pairwise_distances``, added to both rows of a pair.
+    """Gradient of ``self_distances``: ``pairwise_distances_backward``, added to both rows of a pair.
 
     1 fma per feature of a pair more.
 

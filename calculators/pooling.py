@@ -71,8 +71,8 @@ ADAPTIVE: Mapping[str, WindowReduction] = {"adaptive_max_pool": MAX, "adaptive_a
 def adaptive_elements(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> Dim:
     """Return the elements of all windows ``floor(i*L/n) .. ceil((i+1)*L/n)`` together.
 
-    They are L + n - gcd(L, n) along an axis: two neighbors share one element unless their border ``i*L/n`` is an
-    integer, which it is at gcd - 1 of n - 1 borders.
+    Along an axis, they are L + n - gcd(L, n): two neighbors share one element unless their border ``i*L/n`` is an
+    integer, as gcd - 1 of the n - 1 borders are.
     """
     return prod(size + count - gcd(size, count) for size, count in zip(x, y, strict=True))
 
