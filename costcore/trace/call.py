@@ -239,7 +239,7 @@ def qualified_bases(kind: type, root: type) -> tuple[str, ...]:
     return tuple(f"{each.__module__}.{each.__qualname__}" for each in before)
 
 
-# Records: what a run keeps beside its calls and options, each declared by one :class:`Record`.
+# Records: further values of a run, beside its calls and options, each declared by one :class:`Record`.
 
 
 T = TypeVar("T")
@@ -624,7 +624,7 @@ def notes_in_sizes(notes: Sequence[str], calls: Sequence[Call]) -> list[str]:
 
 
 def is_attention(layer: Layer) -> bool:
-    """Return whether a layer is attention, or another kernel that states its allowed pairs (``allowed``)."""
+    """Return whether a layer is attention, or another kernel with the attribute ``allowed``."""
     if layer.op not in ATTENTION:
         return "allowed" in layer.attrs
     # A damaged model may have other operands; its calculator then raises the error.

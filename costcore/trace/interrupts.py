@@ -61,7 +61,7 @@ class HeldInterrupts:
             self._handler(number, frame)
 
 
-class WholeEnds(AbstractContextManager[Entered], Generic[Entered]):
+class InterruptSafe(AbstractContextManager[Entered], Generic[Entered]):
     """A context with an enter and an exit that Ctrl-C does not interrupt: it is delayed until they end.
 
     Args:
@@ -139,7 +139,7 @@ def collector_off() -> Iterator[None]:
 
     Modules that were imported meanwhile live as long as the process, so their objects are not scanned as young ones.
     """
-    with WholeEnds(_collector_off()):
+    with InterruptSafe(_collector_off()):
         yield
 
 

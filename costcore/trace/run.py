@@ -407,7 +407,7 @@ class Recorder:
             what: what is assumed, as a sentence.
             where: path of the module, or name of the node.
             line: the line of the user's code that needs the value, ``model.py:12 in forward``.
-            is_branch: whether it decides which code runs, so that a warning states it.
+            is_branch: whether it decides which code runs, so that a warning reports it.
         """
         self._assumed.append((what, where, line, is_branch))
 
