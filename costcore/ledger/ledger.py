@@ -40,7 +40,7 @@ class Ledger:
 
     Attributes:
         trace: the run.
-        counted: the calls that have a cost, and that cost, in order of execution.
+        counted: each call that has a cost, with the cost, in order of execution.
         entries: the entry of each counted call as :attr:`Report.layer_report` contains it, by name of the call.
         total: the sum of all counted calls.
         sums: the costs that are summed over calls.
