@@ -44,7 +44,7 @@ MAX_DEPTH = 100
 """The maximum nesting of dicts and lists in a configuration."""
 
 MAX_STEPS = 4096
-"""The maximum steps of a recurrent layer by the declared inputs, on PyTorch, where each step takes 1 ms."""
+"""The maximum steps of a recurrent layer for default inputs on PyTorch, where each step takes 1 ms."""
 
 BACKENDS = {"torch": "pytorch", "jax": "jax"}
 """The frontends that count models of Keras, by backend."""
@@ -103,14 +103,14 @@ def estimate(
             "trips (--trips), or set KERAS_BACKEND=jax"
         )
     check_options(spec, given, {})
-    usual = default_inputs(made, "") if inputs is None else None
-    if inputs is None and usual is None:
+    defaults = default_inputs(made, "") if inputs is None else None
+    if inputs is None and defaults is None:
         raise _missing_inputs(made)
-    if usual is not None and backend == "torch":
+    if defaults is not None and backend == "torch":
         _check_steps(path, made, keras)
-    load(spec.name).estimate(recorder, made, inputs if usual is None else with_tensors(usual.inputs), **given)
+    load(spec.name).estimate(recorder, made, inputs if defaults is None else with_tensors(defaults.inputs), **given)
     recorder.frameworks["keras"] = keras.__version__
-    if usual is not None:
+    if defaults is not None:
         recorder.assume(f"the batch is 1: {_shapes(made, 1)}; pass other sizes with inputs (--input)", path)
 
 
@@ -139,8 +139,8 @@ def _missing_inputs(model: Any) -> MissingInputsError:
         return MissingInputsError("The file does not state their sizes.")
     shapes = []
     for x in model.inputs:
-        usual = 224 if len(x.shape) == 4 else 32  # an image
-        shapes.append(tuple((usual if i else 1) if size is None else size for i, size in enumerate(x.shape)))
+        example = 224 if len(x.shape) == 4 else 32  # an image has four axes
+        shapes.append(tuple((example if i else 1) if size is None else size for i, size in enumerate(x.shape)))
     return MissingInputsError(f"The file leaves sizes open: {takes}.", shapes[0] if len(shapes) == 1 else shapes)
 
 
@@ -168,7 +168,7 @@ def read(path: str) -> dict[str, Any]:
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error.strerror}") from error
     except (zipfile.BadZipFile, zipfile.LargeZipFile, KeyError, NotImplementedError, zipfile.zlib.error) as error:  # type: ignore[attr-defined]
-        raise CostError(f"{path} is no .keras file of Keras 3, an archive with {CONFIGURATION}: {error}") from error
+        raise CostError(f"{path} is not a .keras file of Keras 3, an archive with {CONFIGURATION}: {error}") from error
     except (ValueError, RecursionError, EOFError, RuntimeError) as error:
         raise CostError(f"{path}: {CONFIGURATION} is damaged: {error}") from error
     if not isinstance(found, dict):
