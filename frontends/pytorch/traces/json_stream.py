@@ -61,7 +61,7 @@ class JsonStream:
             with None before each of its objects.
 
     Attributes:
-        is_cut: whether the file ended inside of a value, once everything was read.
+        is_cut: whether the file ended inside of a value; set when everything was read.
     """
 
     is_cut: bool

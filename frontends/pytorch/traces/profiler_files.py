@@ -725,7 +725,7 @@ class RocprofReader:
         self._names, self._products, self._dispatches = {}, {}, []
 
     def finish(self) -> Recorded:
-        """Return what ran on devices."""
+        """Return the work of all devices."""
         self._end_process()
         return self._recorded
 

@@ -55,7 +55,7 @@ def rank_work(path: str, profiler_step: int | None = None) -> RankWork:
     recorded = read(path, only_device=True)
     if not any(kernel.start < kernel.end for kernel in recorded.kernels):
         raise CostError(
-            f"{path} has no work of a device, by which ranks are compared. Record with "
+            f"{path} has no work of a device to compare ranks by. Record with "
             "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
         )
     steps = _chosen_steps(recorded, profiler_step, path)

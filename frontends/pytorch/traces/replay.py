@@ -129,7 +129,7 @@ class Replay:
 
     def _take_without_shapes(self, op: Op) -> bool:
         # Without shapes the call has no cost.
-        if is_operator(op.name) and not self._is_skipped(op) and self._works(op):
+        if is_operator(op.name) and not self._is_skipped(op) and self._launches_work(op):
             self._add(op, Layer(op.name), Uncounted.NO_SHAPES)
             return True
         return self._take_uncounted(op)
@@ -147,9 +147,9 @@ class Replay:
         Return whether its children belong to the call.
         """
         native = op.name if "::" in op.name else f"{_namespace(op)}::{op.name}"
-        if op.arguments is not None and self._works(op) and self._take_by_rule(op, native):
+        if op.arguments is not None and self._launches_work(op) and self._take_by_rule(op, native):
             return True
-        is_own = bool(op.kernels) or ("::" in op.name and not op.children and self._works(op))
+        is_own = bool(op.kernels) or ("::" in op.name and not op.children and self._launches_work(op))
         if not is_own or (is_node(op) and not op.kernels):
             return False
         operands = [_operand(x) for x in op.arguments or ()]
@@ -157,11 +157,11 @@ class Replay:
         is_known = op.arguments is None or is_operator(op.name)
         if is_known and op.arguments is not None:
             self.unlisted[op.name] += 1
-        cost = None if op.details is None or "flops" not in op.details else self._stated(op.details, native)
+        cost = None if op.details is None or "flops" not in op.details else self._cost_of_trace(op.details, native)
         self._add(op, layer, Uncounted.NO_SHAPES if is_known and cost is None else None, native, cost)
         return False
 
-    def _stated(self, details: Mapping[str, Any], native: str) -> Cost:
+    def _cost_of_trace(self, details: Mapping[str, Any], native: str) -> Cost:
         self._recorder.assume(f"trace: {native}: FLOPs and bytes of XLA's cost analysis; all bytes count as read")
         n = details["flops"]
         products = n // 2 if details["product"] else 0
@@ -182,7 +182,7 @@ class Replay:
                 return True
         return False
 
-    def _works(self, op: Op) -> bool:
+    def _launches_work(self, op: Op) -> bool:
         return self._launching is None or op in self._launching
 
     def _add(
@@ -357,7 +357,7 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) <= 200)
 
 
-# Overloads: which one a trace recorded, and what to pass to it
+# The overloads that a trace may have recorded, and their arguments
 
 
 NAMESPACES_NOT_RUN = frozenset(("prim", "profiler", "c10d", "_c10d_functional", "rpc", "inductor", "static_runtime"))
@@ -682,8 +682,8 @@ class Neighbors:
     def indices_of(self, op: Op) -> list[torch.Size] | None:
         """Return the shapes of the indices of ``aten::index`` and ``aten::index_put_``; None if they are unknown.
 
-        Children convert and reshape them. Otherwise a near operator reads the result: a tensor of the same dtype whose
-        last axes are the axes without an index.
+        Children that convert or reshape indices have their shapes. Otherwise, the shapes follow from a near operator
+        that reads the result: a tensor of the same dtype, with the axes without an index as its last axes.
         """
         found = [x for x in op.arguments or () if isinstance(x, TensorArgument)]
         if not found:

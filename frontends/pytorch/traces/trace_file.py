@@ -109,7 +109,7 @@ def estimate(
         CostError: if a file cannot be read, is not a trace, or has no operators.
     """
     if inputs is not None:
-        raise TypeError("a trace has its shapes: it takes no inputs")
+        raise TypeError("a trace has its own shapes: leave out inputs")
     if profiler_step is not None and type(profiler_step) is not int:
         raise TypeError(f"profiler_step must be the number of a step of the profiler (got {profiler_step!r})")
     name = fsdecode(model) if isinstance(model, (str, bytes, PathLike)) else str(model)
@@ -137,8 +137,8 @@ def _chosen_step(recorder: Recorder, recorded: Recorded, number: int | None, nam
     median = sorted(steps, key=lambda step: step.end - step.start)[(len(steps) - 1) // 2]
     if len(steps) > 1:
         recorder.notes.append(
-            f"the trace has {len(steps)} steps of the profiler; step {median.number}, which took the median time, is "
-            "counted (profiler_step=…)"
+            f"the trace has {len(steps)} steps of the profiler; step {median.number}, with the median time, is "
+            "counted; profiler_step=… selects another"
         )
     return median
 
@@ -435,7 +435,9 @@ def join_execution_trace(recorded: Recorded, other: Recorded, name: str) -> None
             op.arguments, op.outputs, op.schema = twin.arguments, twin.outputs, twin.schema
             n += 1
     if not n:
-        raise CostError(f"{name} was not recorded together with the trace: the two share no operator number")
+        raise CostError(
+            f"{name} was not recorded together with the trace: the two share no operator number. Record both in one run"
+        )
     recorded.has_shapes = True
 
 

@@ -184,7 +184,7 @@ def test_a_small_file_that_expands_without_end_is_refused(tmp_path, monkeypatch,
 
 def test_options_are_checked(tmp_path):
     path = write(tmp_path / "trace.json", [ADD])
-    with pytest.raises(TypeError, match="it takes no inputs"):
+    with pytest.raises(TypeError, match="leave out inputs"):
         estimate(path, (2, 3))
     with pytest.raises(TypeError, match="profiler_step must be the number"):
         estimate(path, profiler_step="x")
