@@ -27,7 +27,7 @@ KINDS = ("lora", "dora")
 """Kinds of adapters."""
 
 FORMATS = ("nf4",)
-"""Formats of weights that are not trained."""
+"""Formats of frozen weights."""
 
 
 def finetuned(
@@ -212,7 +212,7 @@ def _(weight: Tensor, scale: Tensor, outer: Tensor, shape: list[int], like: Tens
     return like.new_empty(shape)
 
 
-class _Product(torch.autograd.Function):
+class _QuantizedLinear(torch.autograd.Function):
     # Weights are dequantized in both passes, and not kept between them.
     @staticmethod
     def forward(
@@ -257,7 +257,7 @@ class Linear4bit(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the product with the dequantized weight."""
-        found: Tensor = _Product.apply(x, self.bias, self.weight, self.scale, self.outer, self.shape)
+        found: Tensor = _QuantizedLinear.apply(x, self.bias, self.weight, self.scale, self.outer, self.shape)
         return found
 
     def dequantized(self) -> Tensor:

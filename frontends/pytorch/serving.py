@@ -80,7 +80,7 @@ class MetaCachedModel:
 
     def __init__(self, model: Module, cache: str, dtype: str | None = None, file: StoredFile | None = None) -> None:
         if not isinstance(model, Module):
-            raise CostError(f"{type(model).__name__} takes no cache; pass the module that it was made of")
+            raise CostError(f"{type(model).__name__} takes no cache; pass the torch.nn.Module that it was made from")
         model = not_compiled(model)
         if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
             raise CostError(f"{type(model).__name__} has an encoder: only decoders can be served with a cache")
@@ -119,7 +119,7 @@ class MetaCachedModel:
     def _parts(self) -> Sequence[CachedPart]:
         # One more token shows the size per token, because states do not grow.
         (cache, n_short), (grown, n_longer) = (self._filled(1, tokens) for tokens in (FEW, FEW + 1))
-        short, longer = [*parts(cache)], [*parts(grown)]
+        short, longer = [*cache_tensors(cache)], [*cache_tensors(grown)]
         self._states = self._states_among(short, longer)
         before, after = _elements_by_window(short), _elements_by_window(longer)
         bits: dict[int | None, int] = defaultdict(int)
@@ -133,14 +133,14 @@ class MetaCachedModel:
         # RecurrentGemma has its states in modules, not in the cache. Such a model loops over tokens: more tokens take
         # more calls.
         stretch(cache, FEW, FEW + 1)
-        grows = [tensor.shape for tensor, _ in parts(cache)] == [tensor.shape for tensor, _ in longer]
+        grows = [tensor.shape for tensor, _ in cache_tensors(cache)] == [tensor.shape for tensor, _ in longer]
         self.is_recurrent = any(part.fixed for part in found) or (grows and n_short != n_longer)
         if self._is_of_transformers and grows and not self.is_recurrent:
             two, _ = self._filled(2, FEW)
             self._template = grown if _state(resized(grown, 1, FEW + 1, 2, FEW)) == _state(two) else None
         return found
 
-    def _states_among(self, short: Sequence[Part], longer: Sequence[Part]) -> frozenset[int]:
+    def _states_among(self, short: Sequence[CacheTensor], longer: Sequence[CacheTensor]) -> frozenset[int]:
         # Arrays with a window are keys and values. A cache of a plug-in may be allocated in full from the start.
         if not self._is_of_transformers or len(short) != len(longer):
             return frozenset()
@@ -155,12 +155,12 @@ class MetaCachedModel:
             CostError: if the model fails, or cannot compute the scores of the last token only.
         """
         cache = self._cache_of(batch, past) if past else self._make_cache(self._meta)
-        before = [*parts(cache)]
+        before = [*cache_tensors(cache)]
         with capture(recorder, is_estimate=True) as mode:
             self._run(mode, cache, batch, tokens, last_only)
             (identities,) = (log.identities for log in mode.recording.logs if log.recorder is recorder)
             found: dict[bool, set[int]] = {False: set(), True: set()}
-            for i, (tensor, _) in (*enumerate(before), *enumerate(parts(cache))):
+            for i, (tensor, _) in (*enumerate(before), *enumerate(cache_tensors(cache))):
                 found[i in self._states].add(identities.storages[identities.of(tensor)[1]])
         return CacheStorages(frozenset(found[False] - {0}), frozenset(found[True] - found[False] - {0}))
 
@@ -203,7 +203,7 @@ class MetaCachedModel:
             clear_caches(self._model)
 
 
-def _elements_by_window(cached: Sequence[Part]) -> Mapping[int | None, int]:
+def _elements_by_window(cached: Sequence[CacheTensor]) -> Mapping[int | None, int]:
     sizes: dict[int | None, int] = defaultdict(int)
     for tensor, window in cached:
         sizes[window] += tensor.numel()
@@ -264,7 +264,7 @@ DEFAULT = "dynamic"
 
 MakeCache = Callable[[Any], Any]
 
-Part = tuple[Tensor, int | None]
+CacheTensor = tuple[Tensor, int | None]
 """An array in a cache, with the window of the layer that holds it."""
 
 
@@ -372,15 +372,15 @@ def _state(cache: Any) -> object:
         {name: value for name, value in vars(layer).items() if isinstance(value, int)}
         for layer in (cache, *getattr(cache, "layers", ()))
     ]
-    return [(tensor.shape, tensor.dtype) for tensor, _ in parts(cache)], counts
+    return [(tensor.shape, tensor.dtype) for tensor, _ in cache_tensors(cache)], counts
 
 
-def parts(cache: object) -> Iterator[Part]:
+def cache_tensors(cache: object) -> Iterator[CacheTensor]:
     """Yield every array of numbers in a cache, with the window of the layer that holds it; None without one."""
-    yield from _parts(cache, None, set())
+    yield from _tensors_in(cache, None, set())
 
 
-def _parts(value: Any, window: int | None, seen: set[int]) -> Iterator[Part]:
+def _tensors_in(value: Any, window: int | None, seen: set[int]) -> Iterator[CacheTensor]:
     if isinstance(value, Tensor):
         if value.ndim > 1 and id(value) not in seen:
             seen.add(id(value))
@@ -398,7 +398,7 @@ def _parts(value: Any, window: int | None, seen: set[int]) -> Iterator[Part]:
         own = getattr(value, "sliding_window", None)
         window = own if isinstance(own, int) else window
     for item in inside:
-        yield from _parts(item, window, seen)
+        yield from _tensors_in(item, window, seen)
 
 
 # Packed linear layers, and the plain layers that replace them

@@ -131,8 +131,8 @@ def make_optimizer(optimizer: str | OptimizerFactory, model: Module, keeps_maste
     closure = signature(made.step).parameters.get("closure")
     if closure is not None and closure.default is Signature.empty:
         raise CostError(
-            f"a step of {type(made).__name__} calls the model as often as its data requires, which an estimate does "
-            "not know. Record a step of your own with ComputationalCostHook(memory=True)."
+            f"a step of {type(made).__name__} calls the model a number of times that depends on data. Record a step of "
+            "your own with ComputationalCostHook(memory=True)."
         )
     return made
 
@@ -431,7 +431,7 @@ def checkpointed(model: Module, modules: str | None) -> Iterator[None]:
         yield
         return
     if not isinstance(modules, str):
-        raise TypeError(f"checkpoint must be the name of a class of modules (got {modules!r})")
+        raise TypeError(f'checkpoint must be the name of a class of modules, such as "BertLayer" (got {modules!r})')
     name, saved = parse_checkpoint(modules)
     found = _modules_to_recompute(model, name)
     run = partial(_checkpoint, _contexts(saved)) if saved else _checkpoint_all
@@ -562,7 +562,7 @@ def wrap_forward(module: Module, wrapper: Callable[..., Any]) -> None:
         module.forward = partial(wrapper, forward)
 
 
-# bfloat16: the whole model, or what autocast casts
+# bfloat16: the whole model, or autocast
 
 
 PRECISIONS = ("bfloat16", "pure_bfloat16", "autocast")

@@ -87,7 +87,7 @@ def calibrate(
     start = perf_counter()
     with _threads(threads), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        chains = [_placed(chain, chosen, getattr(torch, dtype)) for chain in make_chains(count, limit, seed)]
+        chains = [_on_device(chain, chosen, getattr(torch, dtype)) for chain in make_chains(count, limit, seed)]
         sweep = Sweep(chains, clock_of(chosen, threads), seed, _queue_ahead(chosen), partial(gpu_mhz, chosen))
         sweep.run(rounds, after_round, progress)
         points = sweep.points()
@@ -117,7 +117,7 @@ def _threads(number: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _placed(chain: Chain, device: torch.device, dtype: torch.dtype) -> Chain:
+def _on_device(chain: Chain, device: torch.device, dtype: torch.dtype) -> Chain:
     inputs = (x.to(device, dtype if x.is_floating_point() else None) for x in chain.inputs)
     return chain._replace(module=chain.module.to(device, dtype), inputs=tuple(inputs))
 
@@ -221,13 +221,13 @@ class Sweep:
         self._shuffle(order)
         found: dict[OpSignature, list[float]] = {}
         for start in progress(range(0, len(order), GROUP), name):
-            for records in self._of_group(order[start : start + GROUP]):
+            for records in self._measure_group(order[start : start + GROUP]):
                 for call, cost, _, _, seconds in records:
                     if cost is not None and seconds is not None:
                         found.setdefault(signature_of(call, cost), []).append(seconds)
         return found
 
-    def _of_group(self, group: list[int]) -> list[Sequence[CallCost]]:
+    def _measure_group(self, group: list[int]) -> list[Sequence[CallCost]]:
         measured: list[Sequence[CallCost]] = []
         for repeat in range(1 + REPEATS):
             self._shuffle(group)

@@ -83,12 +83,12 @@ class CostCallback(TrainerCallback):
     ) -> None:
         """Leave out the time since the last step if it was not spent on training."""
         if self._is_interrupted:
-            self._of_training().restart_clock()
+            self._running_meter().restart_clock()
             self._is_interrupted = False
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """End a step."""
-        self._of_training().step()
+        self._running_meter().step()
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Note that validation ran since the last step."""
@@ -98,7 +98,7 @@ class CostCallback(TrainerCallback):
         """Note that a checkpoint was written since the last step."""
         self._is_interrupted = True
 
-    def _of_training(self) -> MFUMeter:
+    def _running_meter(self) -> MFUMeter:
         if self.meter is None:
             raise CostError("CostCallback was added during training: add it before training")
         return self.meter

@@ -1,7 +1,7 @@
 """The frontend of weight files: language models from the headers of GGUF and safetensors files.
 
-The file names an architecture of transformers. Its model is made without weights, and the tensors of the file are
-matched to its parameters, so that memory and weight reads are counted in the formats of the file.
+The file names an architecture of transformers, whose model is made without weights. The tensors of the file are
+matched to its parameters: memory and weight reads are counted in the formats of the file.
 """
 
 from __future__ import annotations
@@ -132,13 +132,13 @@ def _of_gguf(path: str) -> Loaded:
     found = read_gguf(path)
     try:
         architecture = architecture_of(found)
-        model = _made(architecture.kind, settings_of(found, architecture))
+        model = _make_model(architecture.kind, settings_of(found, architecture))
         return Loaded(model, match_names(model, found.tensors, lambda name: parameters_of(name, architecture)))
     except CostError as error:
         raise CostError(f"{path}: {error}") from error
 
 
-def _made(kind: str, settings: dict[str, Any]) -> Module:
+def _make_model(kind: str, settings: dict[str, Any]) -> Module:
     try:
         from transformers import AutoConfig, AutoModelForCausalLM
     except ImportError as error:
@@ -267,7 +267,7 @@ def match_modules(model: Module, tensors: Sequence[StoredTensor]) -> StoredFile:
         for old, new in RENAMED.items():
             renamed = renamed.replace(old, new)
         candidates = [each for name in (renamed, tensor.name) for each in (name, base + name, name.removeprefix(base))]
-        held = _held(candidates, matches.parameters, by_module)
+        held = _parameters_held(candidates, matches.parameters, by_module)
         matches.add(tensor, held)
         if held and held[0] in candidates and not tensor.format.startswith(("int", "uint")):
             found[held[0]] += tensor.size
@@ -285,7 +285,7 @@ def match_modules(model: Module, tensors: Sequence[StoredTensor]) -> StoredFile:
     return matches.file()
 
 
-def _held(
+def _parameters_held(
     candidates: Sequence[str], parameters: Mapping[str, Parameter], by_module: Mapping[str, Sequence[str]]
 ) -> Sequence[str]:
     # Names may have the prefix of the model, or lack it.

@@ -198,7 +198,9 @@ def _distributed() -> Any:
     if not distributed.is_available():
         raise CostError(f"PyTorch {torch.__version__} was built without torch.distributed, which a mesh needs")
     if find_spec("torch.distributed.tensor._random") is None:
-        raise CostError(f"PyTorch {torch.__version__} has no distributed tensors yet, which a mesh needs; 2.5 has them")
+        raise CostError(
+            f"PyTorch {torch.__version__} has no distributed tensors, which a mesh needs; install 2.5 or later"
+        )
     try:
         from torch.testing._internal.distributed import fake_pg  # noqa: F401 - registers the backend
     except ImportError as error:

@@ -249,7 +249,7 @@ class Layout:
                 parameter.grad = gradient.on(storages[shared], parameter)
 
     def _place_of(self, name: str) -> tuple[Place, int]:
-        # Parameters of blocks of a kind have equal places; the number is that of the block.
+        # The place of a parameter, equal in all blocks of a kind, and the number of its block.
         for i, block in enumerate(self.blocks):
             if name.startswith(f"{block}."):
                 return (self._kinds[i] if self._kinds else 0, name[len(block) :]), i
@@ -321,7 +321,7 @@ class Distribution:
     Attributes:
         kinds: the kind of each block that it repeats: equal numbers for blocks with equal parameters.
         kind: the name of their class.
-        width: whether the model states a plan of tensor parallelism.
+        width: whether the model has a plan of tensor parallelism.
         experts: the number of experts that can be divided over devices; 0 without any.
     """
 
@@ -363,10 +363,10 @@ _AXES = {"packed_colwise": -2, "colwise": -2, "rowwise": -1}
 
 
 def experts_of(model: Module) -> dict[str, Module]:
-    """Return the modules of experts of a model by name, as its attribute ``ep_plan`` states them.
+    """Return the modules of experts of a model by name, from its attribute ``ep_plan``.
 
     A module of experts is called with rows ``(rows, width)``, the experts of each row ``(rows, k)`` and their weights
-    ``(rows, k)``, returns rows, and has an attribute ``num_experts``, the first dimension of all of its parameters.
+    ``(rows, k)``. It returns rows. Its attribute ``num_experts`` is the first dimension of all of its parameters.
     """
     stated = getattr(model, "ep_plan", None) or {}
     return dict(matching(model, (name for name, style in stated.items() if style == DISPATCHED)))
@@ -382,7 +382,7 @@ def divide_experts(model: Module, mesh: Any) -> None:
         mesh: a mesh of one dimension.
 
     Raises:
-        CostError: if the model states no experts, or their number is not a multiple of the number of processes.
+        CostError: if the model has no experts, or their number is not a multiple of the number of processes.
     """
     if DISPATCHED not in (getattr(model, "ep_plan", None) or {}).values():
         raise CostError(
@@ -395,7 +395,7 @@ def divide_experts(model: Module, mesh: Any) -> None:
         for key, parameter in module.named_parameters(recurse=False):
             _divide(module, key, parameter, 0, n)
         module.num_experts //= n
-        wrap_forward(module, partial(_exchanged, mesh.get_group(), module.num_experts))
+        wrap_forward(module, partial(_forward_with_exchange, mesh.get_group(), module.num_experts))
 
 
 def split_experts(model: Module, mesh: Any) -> None:
@@ -417,18 +417,20 @@ def split_experts(model: Module, mesh: Any) -> None:
                     swapped = parameter.dim() > 2 and getattr(module, "is_transposed", False)
                     axis = -3 - axis if swapped else max(axis, -parameter.dim() + 1)
                     _divide(module, key, parameter, axis, mesh.size())
-            wrap_forward(module, partial(_added, mesh.get_group()))
+            wrap_forward(module, partial(_forward_of_split_experts, mesh.get_group()))
 
 
 def _divide(module: Module, name: str, parameter: Parameter, axis: int, n: int) -> None:
     size = [*parameter.shape]
     if size[axis] % n:
-        raise CostError(f"{name} of {type(module).__name__} of {size[axis]} cannot be divided over {n} processes")
+        raise CostError(
+            f"{name} of {type(module).__name__}, with an axis of {size[axis]}, cannot be divided over {n} processes"
+        )
     size[axis] //= n
     setattr(module, name, Parameter(parameter.new_empty(size), parameter.requires_grad))
 
 
-def _exchanged(
+def _forward_with_exchange(
     group: Any, n_experts: int, forward: Callable[..., Tensor], x: Tensor, index: Tensor, weights: Tensor
 ) -> Tensor:
     # Send rows and their weights to the processes of their experts, and add the returned results.
@@ -446,7 +448,9 @@ def _all_to_all(rows: Tensor, group: Any) -> Tensor:
     return exchanged(rows, group)
 
 
-def _added(group: Any, forward: Callable[..., Tensor], x: Tensor, index: Tensor, weights: Tensor) -> Tensor:
+def _forward_of_split_experts(
+    group: Any, forward: Callable[..., Tensor], x: Tensor, index: Tensor, weights: Tensor
+) -> Tensor:
     # ``shared`` adds the gradients of the inputs, which all parts read.
     return added(forward(shared(x, group), index, shared(weights, group)), group)
 
@@ -485,7 +489,10 @@ def _with_keys_of_all(group: Any, forward: Callable[..., Any], *args: Any, **kwa
         replace(stack, functional, "scaled_dot_product_attention", attention)
         made = forward(*args, **kwargs)
     if not n_calls:
-        raise CostError("cannot divide a sequence: no block calls torch.nn.functional.scaled_dot_product_attention")
+        raise CostError(
+            "cannot divide a sequence: no block calls scaled_dot_product_attention. In transformers, make the model "
+            'with attn_implementation="sdpa"'
+        )
     return made
 
 
