@@ -1,8 +1,7 @@
 """Nodes and values of a graph in a file, and shared parts of frontends that read files.
 
-Execution order, shapes given by the user, the module tree rebuilt from names, the most expensive branch of a choice,
-and the place of a graph inside loops and branches; last, sizes that a file leaves open, and shapes that follow from
-them.
+Sections: execution order, input shapes given by the user, the module tree rebuilt from names, the most expensive
+branch, loop contexts, open sizes of a file, and rules for the shapes of results.
 """
 
 from __future__ import annotations
@@ -688,7 +687,7 @@ def matmul(x: Sequence[Dim], y: Sequence[Dim], turn_x: bool = False, turn_y: boo
 
 
 def reduced(x: Sequence[Dim], axes: Iterable[int] | None, keeps: bool) -> Shape:
-    """Return the shape after a reduction over axes, all of them for None."""
+    """Return the shape after a reduction over ``axes``; None means all axes."""
     over = set(range(len(x))) if axes is None else {axis % max(len(x), 1) for axis in axes}
     return tuple(1 if i in over else size for i, size in enumerate(x) if keeps or i not in over)
 

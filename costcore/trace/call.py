@@ -129,7 +129,7 @@ def with_names(calls: Iterable[Call]) -> list[Call]:
     for call in calls:
         kind = call.type
         n = counts[kind] = counts.get(kind, 0) + 1
-        named.append(tuple.__new__(Call, (*call[:3], f"{kind}-{n}", *call[4:])))  # as Call.named, without a call of it
+        named.append(tuple.__new__(Call, (*call[:3], f"{kind}-{n}", *call[4:])))  # as Call.named, but faster
     return named
 
 

@@ -141,7 +141,7 @@ class Graph(Protocol[V, N_co]):
     misses: Misses | None
 
     def described(self, value: V) -> tuple[str, str]:
-        """Return the name of a value, "" if it has none, and a sentence on where it comes from."""
+        """Return the name of a value, "" if it has none, and its origin as a sentence."""
 
     def between(self, bound: V, value: V, moved: bool) -> tuple[N_co, ...] | None:
         """Return the casts (with ``moved``, also permutations) that lead from ``bound`` to ``value``.
@@ -269,7 +269,7 @@ def selected_patterns(
 
 
 def common_module(modules: Sequence[str]) -> str:
-    """Return the path of the innermost module around all of these."""
+    """Return the path of the innermost module that contains all ``modules``."""
     paths = [module.split(".") for module in modules]
     count = next((i for i, parts in enumerate(zip(*paths, strict=False)) if len(set(parts)) > 1), min(map(len, paths)))
     return ".".join(paths[0][:count])

@@ -326,7 +326,7 @@ class Recorder:
         self.inputs: list[int] = []
         """Operand ids of the values that the model is given, in order of first use."""
         self.buffers: list[int] = []
-        """Operand ids of values that the model holds without learning them."""
+        """Operand ids of values of the model that are not learned."""
         self.regrouped: list[Regrouping] = []
         """Nodes that were counted as one operator."""
         self.nodes: dict[str, GraphNodes] = {}
