@@ -172,13 +172,14 @@ def run_backward(mode: CaptureMode, result: Any, loss: Callable[[Any], Any] | No
             f"{name} has no backward pass: no floating-point output depends on a tensor that requires a gradient. Pass "
             f"loss=, a function that returns a scalar from the output ({type(result).__name__})"
         )
-    with mode.paused, torch.enable_grad():
-        gradients = [torch.ones_like(x) for x in outputs] if not mode.ledgers else None
-        total = _Sum.apply(mode, *outputs) if gradients is None else None
-        one = None if total is None else torch.ones_like(total)
-    if gradients is not None:
+    if not mode.ledgers:
+        with mode.paused:
+            gradients = [torch.ones_like(x) for x in outputs]
         _run_backward(outputs, gradients)
         return None
+    with mode.paused, torch.enable_grad():
+        total = _Sum.apply(mode, *outputs)
+        one = torch.ones_like(total)
     _run_backward([total], [one])
     return total
 

@@ -164,7 +164,7 @@ def _make_model(kind: str, settings: dict[str, Any]) -> Module:
 
 
 RENAMED = {".block_sparse_moe.": ".mlp."}
-"""Module names in files of older releases, by which transformers 5 has another name."""
+"""Parts of module names in files of older releases, and what transformers 5 calls them."""
 
 DOWN = ("down_proj", "w2")
 """Names of the last matrix of an expert in a file. The model joins the earlier matrices in one parameter."""

@@ -130,7 +130,7 @@ _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 
 
 class Array(NamedTuple):
-    """An array among the metadata that is too long to be kept, or that holds texts or arrays."""
+    """The length of an array in the metadata that is not kept: a long one, or one of texts or arrays."""
 
     length: int
 

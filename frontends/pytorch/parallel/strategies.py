@@ -209,6 +209,7 @@ class Layout:
         self._shards = fsdp > 1
         self._cp = cp
         self._ep = ep
+        # The smaller of cp and ep is the innermost dimension, so that groups of either size are neighbors in the mesh.
         inner, middle = min(cp, ep), max(cp, ep) // min(cp, ep)
         self.mesh = {"outer": max(fsdp * cp // (inner * middle), 1), "middle": middle, "inner": inner, "tp": tp}
         self.expert_parameters = 0
@@ -349,7 +350,7 @@ def named_plan(name: str) -> Callable[[Module, Any], Module]:
     return {"fully_sharded": fully_sharded}[name]
 
 
-# Experts of a mixture, divided over processes: some of them, or a part of the width of each
+# Experts of a mixture: distributed over processes, or split over processes along their width
 
 
 DISPATCHED = "ep_dispatch_experts"

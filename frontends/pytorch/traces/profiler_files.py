@@ -691,7 +691,7 @@ class RocprofReader:
         self._dispatches: list[tuple[int, Sequence[object], Thread]] = []
 
     def add(self, key: str, value: Any) -> None:
-        """Read a value of the file: a kernel symbol, a device, a dispatch or a copy. Ids are unique per process."""
+        """Read a value: a kernel symbol, a device, a dispatch or a copy. Ids are unique only within a process."""
         if key == ROCPROF:
             self._end_process()
         if not isinstance(value, dict):

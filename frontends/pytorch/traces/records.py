@@ -270,13 +270,13 @@ def join_kernels(recorded: Recorded, threads: Mapping[Thread, Sequence[Op]]) -> 
     by_identity: dict[int, Op | None] = {}
     for op in recorded.ops:
         by_identity[op.identity] = None if op.identity in by_identity else op
-    is_new = not any(kernel.external == kernel.correlation for kernel in recorded.kernels[:1000])
+    names_operators = not any(kernel.external == kernel.correlation for kernel in recorded.kernels[:1000])
     for kernel in recorded.kernels:
         if kernel.is_taken:
             continue
         launch = recorded.launches.get(kernel.correlation)
         if launch is None:
-            found = by_identity.get(kernel.external) if is_new and kernel.external > 0 else None
+            found = by_identity.get(kernel.external) if names_operators and kernel.external > 0 else None
             kernel.reason = "" if found is not None else BEFORE
         else:
             on_thread = threads.get(launch.thread)
