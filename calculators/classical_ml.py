@@ -136,7 +136,7 @@ def calc_tree_ensemble(layer: Layer) -> Cost:
     * for ``aggregate`` average 1 div per score;
     * the ``transform`` of the scores, and with ``classify`` the best of them, as in ``linear_model``.
 
-    Of x, of the thresholds ``w0`` and of the leaf weights ``w1`` at most the elements on these paths are read.
+    At most the elements on these paths are read: of x, of the thresholds ``w0`` and of the leaf weights ``w1``.
 
     Source: ONNX operator TreeEnsemble.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from costcore.ir import Cost, Dim, Layer, Operations, ceil_div, pattern
 
 _BY_REDUCTION = {"sum": "add", "avg": "add", "premul_sum": "add", "product": "mul"}
-"""The operation class of a reduction; all others select, or combine bits."""
+"""The operation class of a reduction; all others select or combine bits, which is cmp."""
 
 
 def _reduced(layer: Layer, elements: Dim, steps: Dim, divided: Dim) -> Operations:
@@ -115,7 +115,7 @@ def calc_reduce_to_root(layer: Layer) -> Cost:
 
 @pattern("opaque")
 def calc_gather_to_root(layer: Layer) -> Cost:
-    """The tensors of all processes, received by one, which has outputs. All others send x.
+    """The tensors of all processes, received by one process, which alone has outputs. All others send x.
 
     Shapes: x[N, C] -> y[n*N, C]
     """
@@ -125,7 +125,7 @@ def calc_gather_to_root(layer: Layer) -> Cost:
 
 @pattern("opaque")
 def calc_scatter_from_root(layer: Layer) -> Cost:
-    """One part for every process, sent by one, which has x: it sends all parts but its own.
+    """One part for every process, sent by the only process that has x: it sends all parts but its own.
 
     Shapes: x[n*N, C]? -> y[N, C]
     """
@@ -153,7 +153,7 @@ def calc_recv(layer: Layer) -> Cost:
 
 @pattern("opaque")
 def calc_barrier(layer: Layer) -> Cost:
-    """Wait until all processes have come here.
+    """Wait until all processes reach this point.
 
     Shapes: -> y[1]
     """

@@ -266,4 +266,4 @@ REDUCTIONS: Mapping[str, Callable[[Layer, Dim, Dim], Operations]] = {
     "std": lambda layer, n, y: _variance(n, y, y),
     "std_mean": lambda layer, n, y: _variance(n, y, y),
 }
-"""The operations of reductions of n complex numbers to y results that differ from those of :func:`_in_parts`."""
+"""The operations of reductions of n complex numbers to y results, for which :func:`_in_parts` does not hold."""

@@ -184,7 +184,7 @@ def calc_embedding_bag(layer: Layer) -> Cost:
     w, bags = layer["w"], layer.out.size
     elements = layer["x"].size * w.shape[-1]
     if isinstance(bags, int) and isinstance(elements, int):
-        bags = min(bags, elements)  # of more bags than indices, some are empty
+        bags = min(bags, elements)  # with more bags than indices, some are empty
     joined, mode = elements - bags, layer.attrs.get("mode", "sum")
     if "per_sample_weights" in layer:
         operations = Operations(fma=joined, mul=bags)

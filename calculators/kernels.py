@@ -57,7 +57,7 @@ def calc_neighborhood_attention(layer: Layer) -> Cost:
 
 @pattern("product")
 def calc_registered_formula(layer: Layer) -> Cost:
-    """An operator of another package with a formula for PyTorch's ``FlopCounterMode``, which states its ``flops``.
+    """An operator of another package, counted by its formula for PyTorch's ``FlopCounterMode``: ``flops``.
 
     Such formulas count a multiply-add as two FLOPs, so two of them are one MAC.
 

@@ -295,7 +295,7 @@ def calc_substitution(layer: Layer) -> Cost:
     * a diagonal: n div.
 
     ``triangular_solve`` has one triangle, ``lu_solve`` and ``cholesky_solve`` have two, ``ldl_solve`` two and the
-    diagonal. Of x0 one triangle is read, without a unit diagonal; for ``lu_solve`` all of it.
+    diagonal. One triangle of x0 is read, without a unit diagonal; ``lu_solve`` reads all of x0.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, sections 3.1, 3.2, 4.1 and 4.2.
 
@@ -433,11 +433,7 @@ def calc_pseudo_inverse(layer: Layer) -> Cost:
 
 
 def square_elimination(n: Dim) -> Operations:
-    """Return the operations of Gaussian elimination of an n x n matrix with partial pivoting, in place.
-
-    Column k chooses its pivot among n - k elements (n - k - 1 cmp), divides the elements below it, and subtracts a
-    product from every element to the right of and below the pivot.
-    """
+    """Return :func:`elimination` of an n x n matrix, in closed form, which is shorter for symbolic sizes."""
     pairs = n * (n - 1) // 2
     return Operations(fma=(n - 1) * n * (2 * n - 1) // 6, div=pairs, cmp=pairs)
 
@@ -728,7 +724,7 @@ def calc_pairwise_distances_backward(layer: Layer) -> Cost:
 
 @pattern("opaque")
 def calc_self_distances_backward(layer: Layer) -> Cost:
-    """Gradient of ``self_distances``: that of ``pairwise_distances``, added to both rows of a pair.
+    """Gradient of ``self_distances``: ``pairwise_distances_backward``, added to both rows of a pair.
 
     1 fma per feature of a pair more.
 

@@ -794,10 +794,6 @@ def calc_elementwise_loss_backward(layer: Layer) -> Cost:
 # Metrics (without a gradient).
 
 
-def _elements_and_rows(layer: Layer) -> tuple[Dim, Dim]:
-    return layer["x"].size, layer["target"].size
-
-
 @pattern("reduce")
 def calc_accuracy(layer: Layer) -> Cost:
     """Share of the rows with the largest score at their target, sum(argmax(x) == target) / N.
@@ -808,7 +804,7 @@ def calc_accuracy(layer: Layer) -> Cost:
 
     Shapes: x[N, C], target[N] -> y[]
     """
-    size, count = _elements_and_rows(layer)
+    size, count = layer["x"].size, layer["target"].size
     operations = Operations(cmp=size, add=count - 1, div=1)
     if layer.attrs.get("ignore_index") is not None:
         operations += Operations(cmp=2 * count, add=count + 1)
@@ -838,7 +834,7 @@ def calc_classification_summary(layer: Layer) -> Cost:
 
     Shapes: x[N, C], target[N] -> precision[C], recall[C], score[C], support[C]
     """
-    (size, count), classes = _elements_and_rows(layer), layer.out.size
+    size, count, classes = layer["x"].size, layer["target"].size, layer.out.size
     operations = Operations(cmp=size + 4 * count, add=3 * count) + Operations(mul=3, add=1, div=3) * classes
     return Cost(operations, layer.read, layer.written, layer.attrs)
 

@@ -45,8 +45,8 @@ def scaling_products(layer: Layer) -> Operations:
 def batched_layout(layer: Layer, orders: Mapping[str, Sequence[int]]) -> Arrangement:
     """Return the layout of a batched product: the batch is one axis in memory, and not the innermost one.
 
-    Other operands are copied, for example with heads between positions and channels. A linear layer with an input that
-    is not contiguous is such a product, and PyTorch adds its bias afterwards.
+    An operand with another layout is copied, for example with heads between positions and channels. A linear layer with
+    an input that is not contiguous is such a product, and PyTorch adds its bias afterwards.
     """
     operands = ("x",) if "x" in layer else ("x0", "x1")
     copied = [name for name in operands if not _is_batch(layer[name], orders.get(name))]
@@ -84,8 +84,8 @@ def calc_matmul(layer: Layer) -> Cost:
     * ``alpha`` and ``beta`` multiply product and addend: one mul per element if they are not 1.
     * ``transpose_x0``: the first operand is stored as [..., K, M].
     * ``transpose_x1``: the second operand is stored as [..., N, K].
-    * ``pairs``, which ``attention="computed"`` adds: the scores that masks allow, of the operand (or output "y") that
-      ``scores`` names. Only products with them count.
+    * ``pairs``, which ``attention="computed"`` adds: the number of scores that masks allow. Only their products count.
+      ``scores`` names the operand with the scores, or "y" for the output.
 
     Shapes: x0[B, M, K], x1[B, K, N] -> y[B, M, N]
     """
@@ -170,8 +170,9 @@ def einsum_pattern(layer: Layer) -> Pattern:
 def einsum_layout(layer: Layer, orders: Mapping[str, Sequence[int]]) -> Arrangement:
     """Return the operands that a batched matrix product copies first, and the order of the output in memory.
 
-    The product needs three groups of indices per operand: of both operands and the output, of this operand alone, and
-    summed ones. An operand is copied if a group is not one axis in memory: its indices are apart, or in another order.
+    The product needs three groups of indices per operand: indices of both operands and the output, indices of this
+    operand alone, and summed indices. An operand is copied if a group is not one axis in memory: its indices are apart,
+    or in another order.
     """
     names = [name for name in layer.inputs if name != "b"]
     terms, result = einsum_labels(layer.attrs["equation"], [layer[name].ndim for name in names])
@@ -243,7 +244,7 @@ def calc_einsum(layer: Layer) -> Cost:
     * Operand ``b``: the result is added to it.
     * Attributes ``pairs`` and ``scores``, with two operands: as in ``matmul``.
 
-    Of an operand with a repeated index only the diagonal is read. Intermediate results are not materialized.
+    Only the diagonal of an operand with a repeated index is read. Intermediate results are not materialized.
 
     An equation that does not fit the operands raises ValueError.
 
@@ -407,7 +408,7 @@ def calc_sparse_dense_matmul(layer: Layer) -> Cost:
     """Sparse matrix times dense matrix: each of Z values times ``width`` elements, added to the output.
 
     * ``side`` names the sparse operand if it is not x0: "x1", or x or w of a linear layer.
-    * ``width`` is the number of columns of the other operand, or of rows if that is the first operand; if both are
+    * ``width`` is the number of columns of the other operand, or of its rows if it is the first operand; if both are
       sparse, the maximum number of elements that one value is multiplied by.
     * The output starts at zero or at ``b``.
     * ``alpha`` and ``beta`` other than 1: 1 mul per output element each.

@@ -322,7 +322,7 @@ def calc_renorm_rows(layer: Layer) -> Cost:
 def _group_sizes(layer: Layer) -> tuple[Dim, Dim, Dim]:
     x, groups = layer.get("x") or layer["dy"], layer.attrs["groups"]
     width = x.shape[1] // groups
-    # One matrix per group, which multiplies all its columns.
+    # Groups, channels of a group, and the products of one matrix per group with all columns.
     return groups, width, x.size * width
 
 

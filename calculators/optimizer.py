@@ -55,11 +55,12 @@ def calc_optimizer_step(layer: Layer) -> Cost:
     * ``dampening`` multiplies the gradient for the momentum: 1 mul;
     * ``maximize`` negates the gradient: 1 add;
     * ``scaled`` divides the gradient by a common factor: 1 div;
-    * ``quantized`` keeps moments in 8 bits in blocks with a scale. Each is multiplied by it, and then divided by the
-      largest of its block and rounded to one of 256 codes by binary search: 1 mul, 1 div, 9 cmp per moment.
+    * ``quantized`` keeps moments in 8 bits, in blocks with a scale. Each moment is multiplied by its scale, then
+      divided by the largest of its block and rounded to one of 256 codes by binary search: 1 mul, 1 div, 9 cmp per
+      moment.
 
-    Bias correction, and whatever depends only on the learning rate and the number of steps, is scalar arithmetic and
-    costs nothing.
+    Bias correction and other terms of the learning rate and the number of steps alone are scalar arithmetic and cost
+    nothing.
 
     Source: ONNX operators Adagrad, Adam and Momentum; PyTorch's SGD; Duchi et al., JMLR 2011; Kingma and Ba,
     arXiv:1412.6980; Reddi et al. (AMSGrad), arXiv:1904.09237; Dettmers et al. (8 bits), arXiv:2110.02861.

@@ -50,7 +50,7 @@ def calc_pool(layer: Layer) -> Cost:
 
     Per output element k - 1 maxima, or k - 1 additions and a division.
 
-    Windows are counted completely: elements on padding, or beyond the edge with ``ceil_mode``, are computed with but
+    Windows are counted completely: elements on padding, or beyond the edge with ``ceil_mode``, take operations but are
     not read. Global pooling has a kernel of the size of the input.
 
     The indices of maxima are written if they are an output, or if the backward pass will read them: then ``indices`` is
@@ -71,8 +71,8 @@ ADAPTIVE: Mapping[str, WindowReduction] = {"adaptive_max_pool": MAX, "adaptive_a
 def adaptive_elements(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> Dim:
     """Return the elements of all windows ``floor(i*L/n) .. ceil((i+1)*L/n)`` together.
 
-    They are L + n - gcd(L, n) along an axis: two neighbors share one element unless their border ``i*L/n`` is an
-    integer, which it is at gcd - 1 of n - 1 borders.
+    Along an axis, they are L + n - gcd(L, n): two neighbors share one element unless their border ``i*L/n`` is an
+    integer, as gcd - 1 of the n - 1 borders are.
     """
     return prod(size + count - gcd(size, count) for size, count in zip(x, y, strict=True))
 
@@ -82,8 +82,8 @@ def adaptive_elements(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> Dim:
 def calc_adaptive_pool(layer: Layer) -> Cost:
     """Adaptive pooling: a given output size, windows that may differ in size.
 
-    Of n windows over a length L, window i ranges from ``floor(i*L/n)`` to ``ceil((i+1)*L/n)``. All together have L + n
-    - gcd(L, n) elements. A window of k elements takes k - 1 maxima, or k - 1 additions and a division.
+    Window i of n windows over a length L ranges from ``floor(i*L/n)`` to ``ceil((i+1)*L/n)``. All together have
+    L + n - gcd(L, n) elements. A window of k elements takes k - 1 maxima, or k - 1 additions and a division.
 
     Shapes: x[N, C, H, W] -> y[N, C, P, Q]
     """

@@ -134,7 +134,7 @@ def calc_truncate_bits(layer: Layer) -> Cost:
 
 @element_wise
 def calc_float_quantize(layer: Layer) -> Cost:
-    """Rounding to floats of fewer bits, ``v = x / scale``, to a multiple of ``2 ** (floor(log2(abs(v))) - mantissa)``.
+    """Rounding of ``v = x / scale`` to floats of fewer bits, multiples of ``2 ** (floor(log2(abs(v))) - mantissa)``.
 
     * The exponent: 1 div, absolute value and smallest number 2 add, 1 special, 1 cmp to round, 1 add, 1 cmp with the
       smallest exponent; its power of two is 1 special.
@@ -383,7 +383,7 @@ def calc_quantized_where(layer: Layer) -> Cost:
 
 @pattern("reduce")
 def calc_quantized_embed_norm(layer: Layer) -> Cost:
-    """``embed_norm`` of quantized tables, weight and bias: the elements read of them are dequantized.
+    """``embed_norm`` of quantized tables, weight and bias: the elements that are read are dequantized.
 
     Per element read of words and segments, of positions (once for all samples), of weight and bias: 1 mul by its scale,
     and 1 add with a zero point.
@@ -431,7 +431,7 @@ def calc_packed_embedding(layer: Layer) -> Cost:
     """Rows of a packed matrix by index, dequantized.
 
     Per output element 1 mul by the scale of its block, and 1 add with zero points or with one ``zero_point`` for all.
-    As many elements of w as outputs are read, the same share of its scales and zero points, and the indices.
+    The indices are read, one element of w per output element, and the same share of its scales and zero points.
 
     Shapes: x[N, T], w[V, D], w_scale[V, D] -> y[N, T, D]
     """
@@ -455,7 +455,7 @@ def calc_packed_projections(layer: Layer) -> Cost:
     * The sum of x and ``skip``, if given: 1 add per element.
     * ``rms_norm`` with the weight ``w``, if given.
     * Every weight ``w0``, ``w1``, ``w2`` is dequantized and multiplied, as in ``packed_linear``.
-    * ``activation``: the second result times the activation of the first, 1 mul per element; only that is written.
+    * ``activation``: the second result times the activation of the first, 1 mul per element; only this is written.
 
     Source: Frantar et al., GPTQ, arXiv:2210.17323; Shazeer, GLU Variants Improve Transformer, arXiv:2002.05202.
 

@@ -41,9 +41,9 @@ def _has_bias(layer: Layer) -> bool:
     return "b" in layer or "b0" in layer
 
 
-def _activated(layer: Layer, units: Dim, usual: tuple[str, ...], uses: tuple[int, ...]) -> Operations:
-    names = layer.attrs.get("activations", usual)
-    directions = len(names) // len(usual)
+def _activated(layer: Layer, units: Dim, default: tuple[str, ...], uses: tuple[int, ...]) -> Operations:
+    names = layer.attrs.get("activations", default)
+    directions = len(names) // len(default)
     # ``clip`` limits the operand of every function from both sides.
     operations = Operations(cmp=2 * sum(uses) * units if layer.attrs.get("clip") else 0)
     for name, times in zip(names, uses * directions, strict=True):
@@ -128,7 +128,7 @@ def calc_gru(layer: Layer) -> Cost:
 
 @pattern("product")
 def calc_rnn(layer: Layer) -> Cost:
-    """Elman recurrent layer, h' = tanh(W x + U h + b); with the attribute ``activation`` another function, as "relu".
+    """Elman recurrent layer, h' = tanh(W x + U h + b); the attribute ``activation`` names another function, as "relu".
 
     Per step and hidden unit one dot product of length I + H, starting at the bias, and one tanh (special), relu (cmp)
     or other function. Without biases the first product is a mul. ``activations`` are those of two directions; ``clip``
@@ -570,13 +570,16 @@ GATE_COUNTS: Mapping[str, int] = {"lstm_backward": 4, "gru_backward": 3, "rnn_ba
 def calc_recurrent_backward(layer: Layer) -> Cost:
     """Backward of recurrent layers.
 
-    The operations of the definition, once per step and hidden unit, then the products of the gates. Two fma for each
-    product of the forward pass (MACs are twice its), and 1 add per gate for the bias. In the definitions dy comes from
-    the layer above, dh and dc come from the next step; i, f, o, z, r are gates, a and c candidates, k the tanh of the
-    cell, m the candidate's product with the state. ``rnn`` with ``activation`` "relu" is 1 add and 1 cmp. The products
-    of the attribute ``projection`` are doubled too. Gradients that the attribute ``needs`` does not name cost no
-    products: of the input, of the initial state (the product of the first step alone) and of the weights; for an
-    initial cell state the first step has one mul less. Fused kernels write these gradients all the same.
+    The operations of the definition, once per step and hidden unit, then the products of the gates. Each product of the
+    forward pass takes two fma (twice its MACs), the bias 1 add per gate. ``rnn`` with ``activation`` "relu" is 1 add
+    and 1 cmp. The products of the attribute ``projection`` are doubled too.
+
+    In the definitions, dy comes from the layer above, dh and dc come from the next step; i, f, o, z, r are gates, a and
+    c candidates, k the tanh of the cell, m the candidate's product with the state.
+
+    Gradients that the attribute ``needs`` does not name cost no products: the gradient of the input, of the initial
+    state (only the product of the first step) and of the weights. For an initial cell state, the first step has one mul
+    less. Fused kernels write these gradients nevertheless.
 
     Shapes of rnn_backward: dy[T, N, H], x[T, N, I], h0[N, H], w0[H, I], w1[H, H], b0[H]
         -> dx[T, N, I], dh0[N, H], dw0[H, I], dw1[H, H], db0[H]
@@ -591,7 +594,7 @@ def calc_recurrent_backward(layer: Layer) -> Cost:
     unit = RECURRENT_GRADIENTS[layer.op].operations
     if layer.attrs.get("activation") == "relu":
         unit = Operations(add=1, cmp=1)
-    if "b0" in layer or "b" in layer:
+    if _has_bias(layer):
         unit += Operations(add=gates)
     projections = outputs * layer.attrs["hidden"] if layer.attrs.get("projection") else 0
     macs = 2 * gates * products + 2 * projections

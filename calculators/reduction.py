@@ -93,7 +93,7 @@ def calc_reduction(layer: Layer) -> Cost:
 
 @pattern("opaque")
 def calc_trace(layer: Layer) -> Cost:
-    """Sum of a matrix's diagonal: one addition less than it has elements; only the diagonal is read.
+    """Sum of the n elements of a matrix's diagonal: n - 1 add; only the diagonal is read.
 
     Shapes: x[N, N] -> y[]
     """
@@ -130,7 +130,7 @@ NORMS: Mapping[object, str] = {
     float("inf"): "reduce_linf",
     float("-inf"): "reduce_linf",
 }
-"""The reduction that a p-norm is, by p; any other p is :func:`.reduce.lp_reduction`."""
+"""The reduction that a p-norm is, by p; any other p is :func:`lp_reduction`."""
 
 
 def norm_operations(p: object, elements: Dim, count: Dim) -> Operations:
@@ -328,7 +328,7 @@ def calc_nonzero(layer: Layer) -> Cost:
 
 @pattern("opaque")
 def calc_non_max_suppression(layer: Layer) -> Cost:
-    """Boxes in order of score that overlap no better one: a sort, and at most all pairs.
+    """Boxes that overlap no box with a higher score: a sort, and at most all pairs.
 
     * For each class of n boxes: n * ceil(log2(n)) cmp.
     * For each of its n * (n - 1) / 2 pairs: the intersection (4 max and min, 2 sub, 2 max with 0, 1 mul), the union (2

@@ -66,12 +66,12 @@ def calc_block_ngrams(layer: Layer) -> Cost:
 def calc_match_suffix(layer: Layer) -> Cost:
     """Verification of a draft, and search of the source text for the last n-grams of the tokens generated so far.
 
-    x is the source of S tokens, ``tokens`` the text so far, ``predicted`` the tokens that the decoder predicted for the
-    draft, a part of x that starts at ``place``.
+    x is the source of S tokens, ``tokens`` the text so far. The draft is the part of x that starts at ``place``, and
+    ``predicted`` has the tokens that the decoder predicted for it.
 
     * The draft is compared with the predicted tokens: at most S cmp.
     * For each n from ``least`` to ``most``, at most S, the last n of ``tokens`` are compared with the n tokens at each
-      of S - n + 1 positions of x: at most n cmp each. For n from 1 to k these are k (k + 1) (3 S + 2 - 2 k) / 6.
+      of S - n + 1 positions of x: at most n cmp each. For n from 1 to k, the sum is k (k + 1) (3 S + 2 - 2 k) / 6.
 
     Source: Ge et al., "Lossless Acceleration with Aggressive Decoding", arXiv:2205.10350.
 

@@ -44,7 +44,7 @@ MAX_DEPTH = 100
 """The maximum nesting of dicts and lists in a configuration."""
 
 MAX_STEPS = 4096
-"""The maximum steps of a recurrent layer by the declared inputs, on PyTorch, where each step takes 1 ms."""
+"""The maximum steps of a recurrent layer for default inputs on PyTorch, where each step takes 1 ms."""
 
 BACKENDS = {"torch": "pytorch", "jax": "jax"}
 """The frontends that count models of Keras, by backend."""
@@ -71,12 +71,12 @@ def estimate(
         recorder: receives the calls.
         model: the path of a ``.keras`` file.
         inputs: as for the model itself; default: the inputs declared in the file, with a batch of 1.
-        backward: this and all other options are those of the model on its backend.
+        backward: as for the model itself on its backend, like all other options.
         dtype: the dtype of inputs given as shapes.
         regroup: patterns of decomposed operators to count as one.
         explain_regroup: patterns for which to note why they do not match (JAX).
         memory: whether to record memory (PyTorch).
-        optimizer: the optimizer of which to count a step (PyTorch).
+        optimizer: the optimizer whose step to count (PyTorch).
         step: the step of the optimizer.
         loss: returns the loss from the outputs (PyTorch).
         trips: iterations of each loop with a data-dependent trip count (JAX).
@@ -99,19 +99,19 @@ def estimate(
         raise CostError(f"{path}: models of Keras on JAX are counted by costcore-jax. Run pip install costcore-jax.")
     if trips is not None and backend == "torch":
         raise CostError(
-            f"{path}: on PyTorch, layers run as many steps as their inputs have, so trips says nothing. Leave out "
+            f"{path}: on PyTorch, layers run as many steps as their inputs have, so trips has no effect. Leave out "
             "trips (--trips), or set KERAS_BACKEND=jax"
         )
     check_options(spec, given, {})
-    usual = default_inputs(made, "") if inputs is None else None
-    if inputs is None and usual is None:
+    defaults = default_inputs(made, "") if inputs is None else None
+    if inputs is None and defaults is None:
         raise _missing_inputs(made)
-    if usual is not None and backend == "torch":
+    if defaults is not None and backend == "torch":
         _check_steps(path, made, keras)
-    load(spec.name).estimate(recorder, made, inputs if usual is None else with_tensors(usual.inputs), **given)
+    load(spec.name).estimate(recorder, made, inputs if defaults is None else with_tensors(defaults.inputs), **given)
     recorder.frameworks["keras"] = keras.__version__
-    if usual is not None:
-        recorder.assume(f"the batch is 1, in {_shapes(made, 1)}; other sizes are given with inputs (--input)", path)
+    if defaults is not None:
+        recorder.assume(f"the batch is 1: {_shapes(made, 1)}; pass other sizes with inputs (--input)", path)
 
 
 def _check_steps(path: str, model: Any, keras: ModuleType) -> None:
@@ -139,8 +139,8 @@ def _missing_inputs(model: Any) -> MissingInputsError:
         return MissingInputsError("The file does not state their sizes.")
     shapes = []
     for x in model.inputs:
-        usual = 224 if len(x.shape) == 4 else 32  # an image
-        shapes.append(tuple((usual if i else 1) if size is None else size for i, size in enumerate(x.shape)))
+        example = 224 if len(x.shape) == 4 else 32  # an image has four axes
+        shapes.append(tuple((example if i else 1) if size is None else size for i, size in enumerate(x.shape)))
     return MissingInputsError(f"The file leaves sizes open: {takes}.", shapes[0] if len(shapes) == 1 else shapes)
 
 
@@ -168,7 +168,7 @@ def read(path: str) -> dict[str, Any]:
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error.strerror}") from error
     except (zipfile.BadZipFile, zipfile.LargeZipFile, KeyError, NotImplementedError, zipfile.zlib.error) as error:  # type: ignore[attr-defined]
-        raise CostError(f"{path} is no .keras file of Keras 3, an archive with {CONFIGURATION}: {error}") from error
+        raise CostError(f"{path} is not a .keras file of Keras 3, an archive with {CONFIGURATION}: {error}") from error
     except (ValueError, RecursionError, EOFError, RuntimeError) as error:
         raise CostError(f"{path}: {CONFIGURATION} is damaged: {error}") from error
     if not isinstance(found, dict):
@@ -276,7 +276,7 @@ def _check_object(path: str, found: Mapping[str, Any], keras: ModuleType) -> Non
     name = inner.get("name", "") if isinstance(inner, dict) else ""
     label = f"{path}: the layer {str(name)!r:.80}" if name else f"{path}: a part"
     if not all(isinstance(each, (str, type(None))) for each in (kind, module, registered)) or kind is None:
-        raise CostError(f"{label} names a class by something else than a text")
+        raise CostError(f"{label} has a class name that is not a text")
     if kind in CODE:
         raise CostError(f"{label} is of class {kind}, which stores code of Python. {HOW_TO_LOAD}")
     if kind in VALUES:

@@ -1,8 +1,8 @@
-"""Static graphs in files of runtimes: the tools of frontends that read such files.
+"""Tools for frontends that read static graphs from files.
 
-A frontend of a static format is a reader, which makes a :class:`GraphNode` of each operator and a :class:`GraphValue`
-of each tensor, and a table of rows. :class:`GraphRecording` makes calls of them, with module paths, data flow and
-parameters, so that every analysis works: the arena too. ``plugins/costcore-tflite`` is an example. A frontend that
+A frontend has a reader and a table of rows. The reader makes a :class:`GraphNode` of each operator and a
+:class:`GraphValue` of each tensor. :class:`GraphRecording` turns them into calls with module paths, data flow and
+parameters, so that every analysis works. ``plugins/costcore-tflite`` is an example. A frontend that
 infers missing shapes, such as ONNX, has its own values, and writes with :class:`GraphWriter`.
 """
 

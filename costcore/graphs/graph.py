@@ -1,8 +1,7 @@
 """Nodes and values of a graph in a file, and shared parts of frontends that read files.
 
-Execution order, shapes given by the user, the module tree rebuilt from names, the most expensive branch of a choice,
-and the place of a graph inside loops and branches; last, sizes that a file leaves open, and shapes that follow from
-them.
+Sections: execution order, input shapes given by the user, the module tree rebuilt from names, the most expensive
+branch, loop contexts, open sizes of a file, and rules for the shapes of results.
 """
 
 from __future__ import annotations
@@ -199,7 +198,7 @@ def _cycle(before: Sequence[Collection[int]], waiting: Sequence[int], describe: 
     return " -> ".join([*shown[:10], "…"] if len(shown) > 10 else [*shown, shown[0]])
 
 
-# Sources of rows for nodes with operands in order, as the argument ``inputs``.
+# Sources for rows of nodes whose argument ``inputs`` has the operands in order.
 
 
 def given(a: Arguments, position: int) -> Any:
@@ -279,7 +278,7 @@ def names_of(prefix: str, short: Collection[str] = ()) -> Callable[[object], tup
 
     Args:
         prefix: the prefix of full names.
-        short: names that are understood without it.
+        short: names that are accepted without the prefix.
     """
 
     def names(op: object) -> tuple[str, ...]:
@@ -481,7 +480,7 @@ def most_expensive(branches: Mapping[K, Sequence[Call]], recorder: Recorder) -> 
 
 
 def operations_of(calls: Iterable[Call], recorder: Recorder) -> tuple[Operations, Dim, list[Call]]:
-    """Return the operations and MACs of several calls together, as often as each runs, and the calls without a cost.
+    """Return the summed operations and MACs of all executions of calls, and the calls without a cost.
 
     Args:
         calls: the calls.
@@ -546,7 +545,7 @@ class Place:
             CostError: if graphs are nested deeper than :data:`DEEPEST`.
         """
         if self.depth >= DEEPEST:
-            raise CostError(f"graphs run each other more than {DEEPEST} deep")
+            raise CostError(f"graphs are nested more than {DEEPEST} deep")
         return replace(self, times=self.times * times, region=self.inner_region(region), depth=self.depth + 1)
 
     def inner_region(self, name: str) -> str:
@@ -649,7 +648,7 @@ class OpenSizes:
         """
         if extra := [name for name in self._given if name not in self._known]:
             if not self._known:
-                raise CostError("the file leaves no dimension open, so that dims cannot be given")
+                raise CostError("the file leaves no dimension open: leave out dims")
             raise CostError(unknown("dimension", extra, sorted(self._known)[:20]) + did_you_mean(extra, self._known))
 
 
@@ -688,7 +687,7 @@ def matmul(x: Sequence[Dim], y: Sequence[Dim], turn_x: bool = False, turn_y: boo
 
 
 def reduced(x: Sequence[Dim], axes: Iterable[int] | None, keeps: bool) -> Shape:
-    """Return the shape after a reduction over axes, all of them for None."""
+    """Return the shape after a reduction over ``axes``; None means all axes."""
     over = set(range(len(x))) if axes is None else {axis % max(len(x), 1) for axis in axes}
     return tuple(1 if i in over else size for i, size in enumerate(x) if keeps or i not in over)
 
@@ -855,7 +854,7 @@ def quotient(a: Any, b: Any, are_integers: bool) -> Any:
 
 
 def _rational(number: Any, other: Any) -> Any:
-    """Return a number as one that ``other`` can be multiplied with and divided by exactly."""
+    """Return an exact number for products and quotients with ``other``, of sympy if ``other`` is symbolic."""
     if is_symbolic(number):
         return number
     found = Fraction(number)

@@ -1,4 +1,4 @@
-"""Write nodes of a graph into a run; :class:`GraphRecording` does it all for graphs with known shapes."""
+"""Writers of graph nodes into a run: :class:`GraphRecording` if all shapes are known, else :class:`GraphWriter`."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class GraphWriter(ABC, Generic[V, S]):
 
     @abstractmethod
     def identity(self, value: V) -> int:
-        """Return the operand id of a value; that of a learned parameter is its parameter id."""
+        """Return the operand id of a value; for a learned parameter, its parameter id."""
 
     def write(
         self,
@@ -476,8 +476,8 @@ class ValueLog(DataflowLog[GraphValue]):
         return not (value.base or value).is_stored
 
 
-class _Plan(NamedTuple):
-    """How to record a node, computed once for equal nodes. Values are positions among those that the node names.
+class _Recipe(NamedTuple):
+    """How to record a node, computed once for equal nodes. Values are positions among the values of the node.
 
     Attributes:
         layer: its layer.
@@ -503,9 +503,9 @@ class _Plan(NamedTuple):
     is_constant: bool
 
 
-def _planned(
+def _recipe_of(
     translation: Translation, stored: Sequence[int], n_read: int, n_made: int, owners: Sequence[GraphValue]
-) -> _Plan:
+) -> _Recipe:
     layer, inputs, outputs, has_row = translation
     positions: dict[int, int] = {}
     for i, owner in enumerate(owners):
@@ -514,7 +514,7 @@ def _planned(
     roles = [tensor.role for tensor in layer.inputs.values()]
     given, made = range(n_read), range(n_read, n_read + n_made)
     operands, made_by_layer = {*read}, {*results}
-    return _Plan(
+    return _Recipe(
         layer,
         read,
         results,
@@ -556,7 +556,7 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         self._n_nodes = self._n_loops = 0
         self._translator = Translator(rows(frontend), self._tensor, _role)
         self._stored: dict[int, GraphValue] = {}
-        self._plans: dict[Hashable, _Plan] = {}
+        self._recipes: dict[Hashable, _Recipe] = {}
         self._options: dict[int, tuple[Mapping[str, Any], Hashable]] = {}
         self._tensors: dict[tuple[tuple[Dim, ...], str, Role], Tensor] = {}
 
@@ -583,21 +583,21 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         for value in [value for value in values if value.beside]:
             values += [other for other in value.beside if other is not None]
         owners = [value.base or value for value in values]
-        plan = self._plan(node, len(read), values, owners, settings)
-        layer = plan.layer
+        recipe = self._recipe(node, len(read), values, owners, settings)
+        layer = recipe.layer
         module = self.modules.enter_within(node.module) if node.module else ""
-        if plan.stored:
-            self.modules.read(module, [owners[i] for i in plan.stored])
-        for i in plan.parameters:
-            owners[plan.inputs[i]].is_parameter = True
-        for i in plan.states:
+        if recipe.stored:
+            self.modules.read(module, [owners[i] for i in recipe.stored])
+        for i in recipe.parameters:
+            owners[recipe.inputs[i]].is_parameter = True
+        for i in recipe.states:
             owners[i].is_state = True
-        if plan.is_constant:
+        if recipe.is_constant:
             for value in node.outputs:
                 value.is_stored = True
         recorder, identity = self.recorder, self.identity
-        inputs = tuple([identity(owners[i]) for i in plan.inputs])
-        outputs = tuple([identity(owners[i]) for i in plan.outputs])
+        inputs = tuple([identity(owners[i]) for i in recipe.inputs])
+        outputs = tuple([identity(owners[i]) for i in recipe.outputs])
         produced = tuple([value.name for value in node.outputs if value.name])
         nodes = new_nodes(GraphNodes, ((node.name,) if node.name else (), produced))
         call: Call = tuple.__new__(
@@ -614,20 +614,20 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
                 inputs,
                 outputs,
                 (),
-                tuple([inputs[i] for i in plan.parameters]) if plan.parameters else (),
+                tuple([inputs[i] for i in recipe.parameters]) if recipe.parameters else (),
                 (),
-                (where if isinstance(where, str) else where()) if recorder.tracebacks or not plan.has_row else "",
+                (where if isinstance(where, str) else where()) if recorder.tracebacks or not recipe.has_row else "",
                 *_UNSTATED,
             ),
         )
         recorder.record(call)
-        if plan.further or plan.made or node.scratch:
-            reads = tuple([owners[i].identity or identity(owners[i]) for i in plan.further])
-            self.dataflow.further(call, reads, [values[i] for i in plan.made], node.scratch)
+        if recipe.further or recipe.made or node.scratch:
+            reads = tuple([owners[i].identity or identity(owners[i]) for i in recipe.further])
+            self.dataflow.further(call, reads, [values[i] for i in recipe.made], node.scratch)
         return call
 
     def identity(self, value: GraphValue) -> int:
-        """Return the operand id of a value; that of a learned parameter is its parameter id."""
+        """Return the operand id of a value; for a learned parameter, its parameter id."""
         value = value.base or value
         identity = value.identity or self.dataflow.identity(value)
         if value.is_stored:
@@ -698,15 +698,15 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
         inputs_held, held = ([size(value, value.name) for value in values] for values in (entering, stored))
         self.complete(inputs_held, held, stored, self.identity)
 
-    def _plan(
+    def _recipe(
         self,
         node: GraphNode,
         n_read: int,
         values: list[GraphValue],
         owners: list[GraphValue],
         settings: Hashable,
-    ) -> _Plan:
-        """Return how to record a node; graphs repeat their blocks, and equal nodes have one plan."""
+    ) -> _Recipe:
+        """Return how to record a node; graphs repeat their blocks, and equal nodes have one recipe."""
         if node.options:
             settings = settings, self._options_key(node.options)
         key: Hashable = (
@@ -718,10 +718,10 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
             tuple(map(owners.index, owners)) if len({*owners}) < len(owners) else (),
         )
         try:
-            plan = self._plans.get(key)
+            recipe = self._recipes.get(key)
         except TypeError:  # an argument without a hash
-            key, plan = None, None
-        if plan is None:
+            key, recipe = None, None
+        if recipe is None:
             arguments = {**node.options, **node.args, "outputs": dict(enumerate(node.outputs))}
             stored = [i for i in range(n_read) if owners[i].is_stored]
             translation = self._translate(node, arguments, are_stored=0 < len(stored) == n_read)
@@ -731,10 +731,10 @@ class GraphRecording(GraphWriter[GraphValue, GraphValue]):
                 more = [v for v in (*translation.inputs, *translation.outputs) if (v.base or v) not in owners]
                 values += more
                 owners += [value.base or value for value in more]
-            plan = _planned(translation, stored, n_read, len(node.outputs), owners)
+            recipe = _recipe_of(translation, stored, n_read, len(node.outputs), owners)
             if key is not None:
-                self._plans[key] = plan
-        return plan
+                self._recipes[key] = recipe
+        return recipe
 
     def _options_key(self, options: Mapping[str, Any]) -> Hashable:
         known = self._options.get(id(options))

@@ -1,1 +1,1 @@
-"""Costs by call and by module of a run, and what the numbers leave out."""
+"""Costs of a run by call and by module, and remarks on calls that are not counted."""

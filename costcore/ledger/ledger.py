@@ -40,7 +40,7 @@ class Ledger:
 
     Attributes:
         trace: the run.
-        counted: the calls that have a cost, and that cost, in order of execution.
+        counted: each call that has a cost, with the cost, in order of execution.
         entries: the entry of each counted call as :attr:`Report.layer_report` contains it, by name of the call.
         total: the sum of all counted calls.
         sums: the costs that are summed over calls.
@@ -72,9 +72,7 @@ class Ledger:
                 entry = self.entries[call.name] = _entry(call, cost, amounts[key])
                 if seconds is not None:
                     entry["seconds"] = seconds
-            memory = None
-            if run.memory is not None:
-                memory = MemoryData(run.memory, trace.calls)
+            memory = None if run.memory is None else MemoryData(run.memory, trace.calls)
             if memory is not None:
                 _add_memory(self.entries, memory)
         self.total = {"name": "total", "type": "total", **self._sums([call for call, _ in self.counted])}
@@ -398,10 +396,10 @@ class MemoryData:
         return [(call.name, after[i], self._live[event]) for i, (call, event) in enumerate(pairs)]
 
     def left_behind(self, calls: Sequence[int]) -> int:
-        """Return the bytes made by calls of the forward pass that are alive after the last of them.
+        """Return the bytes that calls of the forward pass made and that are alive after the last of these calls.
 
         Args:
-            calls: their indices.
+            calls: indices of calls; others than of the forward pass are ignored.
         """
         forward = {call for call in calls if self._calls[call].phase == "forward"}
         if not forward:

@@ -249,7 +249,7 @@ def path_and_parents(path: str) -> list[str]:
 
 
 def deepest_that_fit(paths: Iterable[str], most: int) -> list[str]:
-    """Return the modules of the deepest level that fits as a whole, with all leaves above it."""
+    """Return the modules of the deepest level with at most ``most``, leaves above it included; or the top level."""
     depths = {path: len(path_and_parents(path)) for path in paths}
     parents = {parent for path in depths for parent in path_and_parents(path)[:-1]}
     shown: list[str] = []

@@ -1,4 +1,4 @@
-"""Elements of a run: calls, modules, assumptions, records, and the user's code of a call; and pairs of attention."""
+"""Parts of a run: calls, modules, assumptions and records; the user's code that made a call; pairs of attention."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Call(NamedTuple):
         function: qualified name of the function in the user's code (``torch.nn.functional.relu``,
             ``torch.Tensor.matmul``), for a symbol such as ``+`` that of ``operator.add``; ``""`` if unknown. This field
             and the next two are recorded only with ``record_api_calls=True``.
-        given: of a function with alternative arguments (``size`` or ``scale_factor``), the arguments that were passed.
+        given: the passed arguments of a function with alternative arguments (``size`` or ``scale_factor``).
         module_call: number of the innermost module call, from 1, in :attr:`Run.module_calls`; 0 if unknown.
     """
 
@@ -129,7 +129,7 @@ def with_names(calls: Iterable[Call]) -> list[Call]:
     for call in calls:
         kind = call.type
         n = counts[kind] = counts.get(kind, 0) + 1
-        named.append(tuple.__new__(Call, (*call[:3], f"{kind}-{n}", *call[4:])))  # as Call.named, without a call of it
+        named.append(tuple.__new__(Call, (*call[:3], f"{kind}-{n}", *call[4:])))  # as Call.named, but faster
     return named
 
 
@@ -174,7 +174,7 @@ class Assumption(_WhatAndWhere):
 
 
 def assumptions_as_text(assumptions: Iterable[Assumption]) -> list[str]:
-    """Return assumptions as sentences. The layers of a network often share a line, and then a sentence."""
+    """Return assumptions as sentences; layers that share an assumption and a line of code share a sentence."""
     by_line: dict[tuple[str, str], list[Assumption]] = {}
     for each in assumptions:
         by_line.setdefault((each.what, each.line), []).append(each)
@@ -239,7 +239,7 @@ def qualified_bases(kind: type, root: type) -> tuple[str, ...]:
     return tuple(f"{each.__module__}.{each.__qualname__}" for each in before)
 
 
-# Records: what a run keeps beside its calls and options, each declared by one :class:`Record`.
+# Records: further values of a run, beside its calls and options, each declared by one :class:`Record`.
 
 
 T = TypeVar("T")
@@ -377,7 +377,7 @@ def user_line(*frameworks: str) -> str:
 def user_frames() -> Iterator[tuple[FrameType, int]]:
     """Yield the frames outside of this package with their lines, the innermost first.
 
-    The code that asks for an estimate is not among them: what it estimates runs in the frames inside.
+    The code that calls ``estimate`` is left out: it is not part of the model.
     """
     import traceback  # most runs need none
 
@@ -446,7 +446,7 @@ def operator_name(word: str) -> str:
 
 @lru_cache(maxsize=4096)
 def global_names(code: CodeType) -> tuple[str, ...]:
-    """Return the names of global variables that code reads, each once; ``co_names`` has those of attributes too."""
+    """Return the names of global variables that code reads, each once; ``co_names`` also has attributes."""
     names = dict.fromkeys(each.argval for each in dis.get_instructions(code) if each.opname in _LOADS)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -609,7 +609,7 @@ def _note(totals: Iterable[tuple[Dim, Dim, Dim]], text: str) -> str:
 
 
 def notes_in_sizes(notes: Sequence[str], calls: Sequence[Call]) -> list[str]:
-    """Return notes with the pairs of symbolic calls in place of those of a capture."""
+    """Return notes with the numbers of pairs recomputed from symbolic calls."""
     made = []
     for note in notes:
         text = next((text for text in (ALL, COMPUTED) if note.startswith(text.partition("{")[0])), "")
@@ -624,7 +624,7 @@ def notes_in_sizes(notes: Sequence[str], calls: Sequence[Call]) -> list[str]:
 
 
 def is_attention(layer: Layer) -> bool:
-    """Return whether a layer is attention, or another kernel that states its allowed pairs (``allowed``)."""
+    """Return whether a layer is attention, or another kernel with the attribute ``allowed``."""
     if layer.op not in ATTENTION:
         return "allowed" in layer.attrs
     # A damaged model may have other operands; its calculator then raises the error.

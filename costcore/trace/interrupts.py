@@ -1,4 +1,4 @@
-"""Captures and interrupts: Ctrl-C is held while half-done work would be left, and captures know their coroutine."""
+"""Delays Ctrl-C while contexts are entered or left, tracks captures by coroutine, and pauses garbage collection."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Entered = TypeVar("Entered")
 
 
 class HeldInterrupts:
-    """Keeps an interrupt by Ctrl-C until :meth:`release`; a second one is not kept, so that nothing can hang.
+    """Delays Ctrl-C until :meth:`release`; a second Ctrl-C takes effect at once, so that nothing can hang.
 
-    Python runs handlers of signals in the main thread alone: in other threads this does nothing. It does nothing either
-    if the program left Ctrl-C to the operating system, or while another object keeps interrupts.
+    It does nothing outside of the main thread, in which Python runs signal handlers; nor if the program has no Python
+    handler for Ctrl-C; nor while another object delays it.
     """
 
     _keeper: ClassVar[HeldInterrupts | None] = None
@@ -30,7 +30,7 @@ class HeldInterrupts:
         self._is_pending = False
 
     def hold(self) -> None:
-        """Keep interrupts from now on."""
+        """Delay interrupts from now on."""
         if HeldInterrupts._keeper is None and threading.current_thread() is threading.main_thread():
             handler = signal.getsignal(signal.SIGINT)
             if callable(handler):
@@ -39,10 +39,10 @@ class HeldInterrupts:
                 signal.signal(signal.SIGINT, self._note)
 
     def release(self) -> None:
-        """Handle interrupts as before, first the one that was kept.
+        """Restore the handler, and run it if an interrupt was delayed.
 
         Raises:
-            KeyboardInterrupt: if one was kept, and the program has no handler of its own.
+            KeyboardInterrupt: if one was delayed, and the program has no handler of its own.
         """
         handler, self._handler = self._handler, None
         if not callable(handler):
@@ -61,8 +61,8 @@ class HeldInterrupts:
             self._handler(number, frame)
 
 
-class WholeEnds(AbstractContextManager[Entered], Generic[Entered]):
-    """A context that Ctrl-C neither enters nor leaves half: it is kept meanwhile, and raised before or after.
+class InterruptSafe(AbstractContextManager[Entered], Generic[Entered]):
+    """A context with an enter and an exit that Ctrl-C does not interrupt: it is delayed until they end.
 
     Args:
         context: the context.
@@ -137,9 +137,9 @@ LEAST_FROZEN = 1000
 def collector_off() -> Iterator[None]:
     """Disable the garbage collector while many long-lived objects are created, as its repeated scans would be slow.
 
-    Objects of modules that were imported meanwhile live as long as the process: they are never scanned as new ones.
+    Modules that were imported meanwhile live as long as the process, so their objects are not scanned as young ones.
     """
-    with WholeEnds(_collector_off()):
+    with InterruptSafe(_collector_off()):
         yield
 
 

@@ -1,7 +1,7 @@
-"""Patterns of recorded operators.
+"""Patterns of recorded operators, which find groups of nodes that count as one operator, and explain near misses.
 
-By them, frontends find groups of nodes (recorded operators) that are one operator, and explain near misses. A frontend
-describes its nodes and values by a :class:`Graph`. The root of a group is its last node.
+A node is a recorded operator; the root of a group is its last node. A frontend describes its nodes and values by a
+:class:`Graph`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A constant with all elements equal to ``number``, by ``name`` if that is given; with None, any number."""
+    """A constant with all elements equal to ``number`` (None: any number), bound to ``name`` if that is given."""
 
     number: float | None = None
     name: str = ""
@@ -141,7 +141,7 @@ class Graph(Protocol[V, N_co]):
     misses: Misses | None
 
     def described(self, value: V) -> tuple[str, str]:
-        """Return the name of a value, "" if it has none, and a sentence on where it comes from."""
+        """Return the name of a value, "" if it has none, and its origin as a sentence."""
 
     def between(self, bound: V, value: V, moved: bool) -> tuple[N_co, ...] | None:
         """Return the casts (with ``moved``, also permutations) that lead from ``bound`` to ``value``.
@@ -269,7 +269,7 @@ def selected_patterns(
 
 
 def common_module(modules: Sequence[str]) -> str:
-    """Return the path of the innermost module around all of these."""
+    """Return the path of the innermost module that contains all ``modules``."""
     paths = [module.split(".") for module in modules]
     count = next((i for i, parts in enumerate(zip(*paths, strict=False)) if len(set(parts)) > 1), min(map(len, paths)))
     return ".".join(paths[0][:count])

@@ -159,7 +159,7 @@ class Run:
         returned: operand ids of the tensors that the outermost module returned in any of its calls, in order, including
             tensors in lists, tuples, dicts and dataclasses. Empty if unknown.
         module_calls: every call of a module, in the order in which they began; only with ``record_api_calls=True``.
-        dataflow: values of a graph that no call produces or reads; None if the operands of the calls are all values.
+        dataflow: values of a graph that no call produces or reads; None if calls produce or read all values.
         memory: every block of memory of the run; None unless requested.
         nodes: the nodes of the graph by the position of their call; empty if no graph was read.
         patterns: the patterns (``map``, ``reduce``, ...) that custom calculators state, by position of the call.
@@ -326,7 +326,7 @@ class Recorder:
         self.inputs: list[int] = []
         """Operand ids of the values that the model is given, in order of first use."""
         self.buffers: list[int] = []
-        """Operand ids of values that the model holds without learning them."""
+        """Operand ids of values of the model that are not learned."""
         self.regrouped: list[Regrouping] = []
         """Nodes that were counted as one operator."""
         self.nodes: dict[str, GraphNodes] = {}
@@ -407,7 +407,7 @@ class Recorder:
             what: what is assumed, as a sentence.
             where: path of the module, or name of the node.
             line: the line of the user's code that needs the value, ``model.py:12 in forward``.
-            is_branch: whether it decides which code runs, so that a warning states it.
+            is_branch: whether it decides which code runs, so that a warning reports it.
         """
         self._assumed.append((what, where, line, is_branch))
 

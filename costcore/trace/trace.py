@@ -264,8 +264,8 @@ class Value:
     """An argument that the model receives unchanged: ``Value([64, 64])`` is a list of two integers, not a shape.
 
     Attributes:
-        value: the argument. An array stays an array. A tensor keeps its values, those of floats too; tensors in a list
-            or an object are treated like other tensors among the inputs.
+        value: the argument. An array stays an array. A tensor keeps its values, also floats. Tensors in a list or an
+            object are treated like other tensors among the inputs.
     """
 
     value: Any
@@ -299,7 +299,7 @@ def _named_shapes(value: Any) -> Iterator[Any]:
 
 
 _IS_SIZE = re.compile(r"[\s(]*\w+[\s)]*(?:(?:\*\*|//|[-+*/])[\s(]*\w+[\s)]*)*").fullmatch
-"""Matches a sum or product of names, and one name."""
+"""Matches a name, or a sum or product of names."""
 
 
 def is_named_shape(value: Any) -> bool:

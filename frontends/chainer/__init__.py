@@ -1,7 +1,7 @@
 """Frontend for Chainer: records the functions of a run through Chainer's hooks.
 
-Importing this package does not import Chainer, because it must be importable first: it makes Chainer run on current
-libraries. The functions of the frontend protocol are in ``estimate``.
+Importing this package makes Chainer run on current libraries. It does not import Chainer, which is only possible
+afterwards. The functions of the frontend protocol are in ``estimate``.
 """
 
 from __future__ import annotations

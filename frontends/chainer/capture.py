@@ -50,7 +50,7 @@ from .arrays import (
 Arrays: TypeAlias = "Sequence[Any]"
 
 CONTAINERS = ("chainer::Forget", "onnx_chainer::WrappedFunctionNode")
-"""Functions that run a function of the user. The calls inside are counted; if there are none, the container is."""
+"""Functions that run a function of the user. The calls inside are counted; without any, the container itself is."""
 
 
 @dataclass(slots=True)
@@ -257,7 +257,7 @@ class LinkHook(chainer.LinkHook):
         del self._active[self.name]  # it may be left in another thread
 
     def begin(self, model: Any) -> None:
-        """Use the paths of the links of a model, of which a function calls parts."""
+        """Use the link paths of a model, before a function calls some of its links."""
         self._model, self._paths = model, link_paths(model)
 
     def forward_preprocess(self, args: Any) -> None:
@@ -457,9 +457,9 @@ class Recording:
 # workspace.
 
 
-UPDATES = "memory: arrays that optimizers make and free while they update parameters are not seen"
+UPDATES = "memory: temporary arrays of optimizer updates are not counted"
 
-OTHERS = "memory: the arrays of Chainer are not included, but the tensors of the other framework of this run"
+OTHERS = "memory: counts the tensors of the other framework of this run, not the arrays of Chainer"
 
 
 class _Block:

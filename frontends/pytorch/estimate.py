@@ -28,7 +28,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_map_only
 
 from costcore.errors import CostError
-from costcore.trace.interrupts import WholeEnds, collector_off
+from costcore.trace.interrupts import InterruptSafe, collector_off
 from costcore.trace.run import Recorder
 
 from .callables import CallableModule, Model, Twin, as_model, bound, uses_torch
@@ -80,8 +80,8 @@ from .training import (
     half_floats,
     in_precision,
     make_optimizer,
+    named_arguments,
     note_lost_rows,
-    own_tensors,
     run_backward,
     run_optimizer,
 )
@@ -474,14 +474,14 @@ def _record(
         _shape_lazy_parameters(called, meta_model, args, kwargs, values, branches, settings.has_gpu)
     recorder.n_params_model = _parameter_count(meta_model)
     parallel = _parallel(meta_model, mesh, plan, settings.rank, recorder)
-    with WholeEnds(_keep_state(parallel, model, checkpointed(meta_model, settings.checkpoint))) as distribute:
+    with InterruptSafe(_keep_state(parallel, model, checkpointed(meta_model, settings.checkpoint))) as distribute:
         meta_model = distribute()
         made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model, precision == "bfloat16")
         run = _Pass(called, meta_model, args, kwargs, values, settings, branches)
         if backward and step in ACCUMULATING and not _holds_gradients(meta_model):
             # An earlier micro-batch, which is not counted, makes the gradients.
             with (
-                WholeEnds(capture(Recorder(), is_estimate=True, keeps_indices=keeps_indices)) as mode,
+                InterruptSafe(capture(Recorder(), is_estimate=True, keeps_indices=keeps_indices)) as mode,
                 _unsynchronized(meta_model, step),
             ):
                 kept.watch(mode.recording.logs[-1].identities)
@@ -490,13 +490,13 @@ def _record(
             note_gradients = getattr(plan, "note_gradients", None)
             if note_gradients is not None:
                 note_gradients(meta_model)
-        with WholeEnds(capture(recorder, is_estimate=True, keeps_indices=keeps_indices)) as mode:
+        with InterruptSafe(capture(recorder, is_estimate=True, keeps_indices=keeps_indices)) as mode:
             identities, ledger = mode.recording.logs[-1].identities, mode.recording.logs[-1].ledger
             identities.limit_inputs(tensors_of(args, kwargs))
             kept.watch(identities)
             if ledger is not None:
                 ledger.watch((meta_model, made_optimizer))
-                ledger.watch(own_tensors(args, kwargs))
+                ledger.watch(named_arguments(args, kwargs))
                 ledger.watch(cached_tensors(kwargs), "cached")
             regrouping = RegroupedFunctions(mode, recorder, operators) if operators else nullcontext()
             held = run.forward_and_backward(mode, regrouping)

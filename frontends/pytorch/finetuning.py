@@ -1,6 +1,6 @@
-"""Fine-tuning as its libraries do it: adapters of low rank, weights in 4 bits, optimizers that keep little state.
+"""Fine-tuning methods: low-rank adapters (LoRA, DoRA), 4-bit weights (QLoRA) and optimizers with little state.
 
-The operators of this module run, so that a model with them can be checked on data; estimates need their shapes only.
+The operators of this module also run on data, so that their results can be checked; estimates need only shapes.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from costcore.errors import CostError, CostWarning, unknown
 
 from .tensors import with_modules
 
-# Adapters of low rank
+# Low-rank adapters
 
 
 KINDS = ("lora", "dora")
 """Kinds of adapters."""
 
 FORMATS = ("nf4",)
-"""Formats of weights that are not trained."""
+"""Formats of frozen weights."""
 
 
 def finetuned(
     model: Module, rank: int, targets: Sequence[str] = (), kind: str = "lora", base: str | None = None
 ) -> Module:
-    """Return a model whose linear layers have adapters of low rank, the only parameters that are trained.
+    """Return a model with low-rank adapters on its linear layers; only the adapters are trained.
 
-    The model is not changed; the result shares its tensors.
+    The given model is not changed; the result shares its tensors.
 
     Args:
         model: the model.
@@ -43,10 +43,10 @@ def finetuned(
         targets: patterns of the names of linear layers that get an adapter, ``"q_proj"``; default: all but the last
             linear layer, which computes the outputs.
         kind: one of :data:`KINDS`.
-        base: the format of the weights of these layers, one of :data:`FORMATS`; None: unchanged.
+        base: the format of the adapted layers' frozen weights, one of :data:`FORMATS`; None: unchanged.
 
     Raises:
-        CostError: if no linear layer has such a name.
+        CostError: if a pattern matches no linear layer.
         ValueError: if an argument is invalid.
     """
     if kind not in KINDS:
@@ -63,7 +63,7 @@ def finetuned(
         names = ", ".join(dict.fromkeys(path.rpartition(".")[2] for path in linears)) or "none"
         raise CostError(f"{type(model).__name__} has no linear layer {', '.join(absent) or 'to adapt'} (has {names})")
     if base is not None:
-        _warn_of_others(model, [linears[path] for path in chosen], base)
+        _warn_of_unquantized(model, [linears[path] for path in chosen], base)
     frozen: dict[int, Parameter] = {}
 
     def freeze(parameter: Parameter) -> Parameter:
@@ -83,8 +83,8 @@ def finetuned(
     return copied
 
 
-def _warn_of_others(model: Module, quantized: Iterable[Any], base: str) -> None:
-    # Experts of recent transformers are parameters of three axes, which bitsandbytes leaves as they are.
+def _warn_of_unquantized(model: Module, quantized: Iterable[Any], base: str) -> None:
+    # Experts of recent transformers are three-dimensional parameters, which bitsandbytes does not quantize.
     n_quantized = sum({id(weight): weight.numel() for weight in (module.weight for module in quantized)}.values())
     others: dict[str, dict[int, int]] = {}
     for module in model.modules():
@@ -94,7 +94,9 @@ def _warn_of_others(model: Module, quantized: Iterable[Any], base: str) -> None:
     n_others = {kind: sum(sizes.values()) for kind, sizes in others.items() if sizes}
     if sum(n_others.values()) > n_quantized:
         kind = max(n_others, key=lambda name: n_others[name])
-        message = f"{sum(n_others.values()):,} weights, most of {kind}, are of no linear layer: they are not in {base}"
+        message = (
+            f"{sum(n_others.values()):,} weights outside linear layers, most in {kind}, are not quantized to {base}"
+        )
         warnings.warn(message, CostWarning, stacklevel=3)
 
 
@@ -131,12 +133,12 @@ class Adapter(nn.Linear):
 class AdaptedLinear(Module):
     """A linear layer with an adapter: ``W x + 2 B A x``, with A of ``rank`` rows.
 
-    Sources: Hu et al., LoRA, arXiv:2106.09685; Liu et al., DoRA, arXiv:2402.09353, section 4.3: the norm of the adapted
-    weight is no part of the backward pass.
+    Sources: Hu et al., LoRA, arXiv:2106.09685; Liu et al., DoRA, arXiv:2402.09353, section 4.3: no gradient flows
+    through the norm of the adapted weight.
 
     Args:
-        layer: the layer, which is not trained.
-        linear: the layer as it was, ``nn.Linear`` or ``Conv1D`` of transformers.
+        layer: the frozen layer that runs, maybe quantized.
+        linear: the original layer, ``nn.Linear`` or ``Conv1D`` of transformers.
         rank: the rank of the adapter.
         has_magnitude: whether rows are scaled to a learned norm (DoRA).
     """
@@ -174,7 +176,7 @@ class AdaptedLinear(Module):
 
 
 BLOCK, SCALES = 64, 256
-"""Weights that share a scale in 8 bits, and such scales that share one in float32 (double quantization)."""
+"""Weights per 8-bit scale, and 8-bit scales per float32 scale (double quantization)."""
 
 _NF4 = torch.tensor(
     (
@@ -187,12 +189,12 @@ _NF4 = torch.tensor(
 
 @torch.library.custom_op("costcore::dequantize_4bit", mutates_args=())  # type: ignore[untyped-decorator]
 def dequantize_4bit(weight: Tensor, scale: Tensor, outer: Tensor, shape: list[int], like: Tensor) -> Tensor:
-    """Return weights of 4 bits with the dtype of ``like``.
+    """Return dequantized 4-bit weights in the dtype of ``like``.
 
     Args:
         weight: two weights per byte.
-        scale: scales of blocks, in 8 bits.
-        outer: scales of these.
+        scale: 8-bit scales of blocks.
+        outer: float32 scales of these scales.
         shape: the shape of the result.
         like: a tensor of the dtype.
     """
@@ -210,7 +212,7 @@ def _(weight: Tensor, scale: Tensor, outer: Tensor, shape: list[int], like: Tens
     return like.new_empty(shape)
 
 
-class _Product(torch.autograd.Function):
+class _QuantizedLinear(torch.autograd.Function):
     # Weights are dequantized in both passes, and not kept between them.
     @staticmethod
     def forward(
@@ -255,7 +257,7 @@ class Linear4bit(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the product with the dequantized weight."""
-        found: Tensor = _Product.apply(x, self.bias, self.weight, self.scale, self.outer, self.shape)
+        found: Tensor = _QuantizedLinear.apply(x, self.bias, self.weight, self.scale, self.outer, self.shape)
         return found
 
     def dequantized(self) -> Tensor:
@@ -264,7 +266,7 @@ class Linear4bit(Module):
 
 
 def quantize_4bit(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a weight in NF4: two numbers per byte, scales of blocks in 8 bits, and the scales of these."""
+    """Return a weight in NF4: codes (two per byte), 8-bit scales of blocks, and float32 scales of these scales."""
     values = functional.pad(weight.float().flatten(), (0, -weight.numel() % BLOCK)).view(-1, BLOCK)
     largest = values.abs().amax(1)
     groups = functional.pad(largest, (0, -largest.numel() % SCALES)).view(-1, SCALES)
@@ -280,7 +282,7 @@ def quantize_4bit(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 STATES = 256
-"""Numbers of optimizer state that share a scale (bitsandbytes)."""
+"""Elements of optimizer state per scale (bitsandbytes)."""
 
 
 @torch.library.custom_op(  # type: ignore[untyped-decorator]
@@ -352,7 +354,7 @@ class Adam8bit(_OneByOne):
     def _update(
         self, parameter: Parameter, gradient: Tensor, state: dict[str, Any], lr: float, weight_decay: float, **_: Any
     ) -> None:
-        # A process updates its shards of a distributed model.
+        # Each process updates only its shard of a distributed parameter.
         own, change = (x.to_local() if hasattr(x, "to_local") else x for x in (parameter, gradient))
         if not state:
             state["step"], size = 0, own.numel()
@@ -365,7 +367,7 @@ class Adam8bit(_OneByOne):
 
 
 class Lion(_OneByOne):
-    """Lion: the sign of a momentum.
+    """Lion, which updates by the sign of a momentum.
 
     Source: Chen et al., Symbolic Discovery of Optimization Algorithms, arXiv:2302.06675.
 
@@ -412,8 +414,8 @@ class MuonWithAdamW(Optimizer):
 class Paged(Optimizer):
     """An optimizer with its state in host memory, which moves to the device only for the step.
 
-    With a unified memory, pages of the state leave the device when activations need the room (Dettmers et al., QLoRA,
-    arXiv:2305.14314). Memory of the device is therefore counted without the state.
+    CUDA unified memory evicts pages of the state when activations need the memory (Dettmers et al., QLoRA,
+    arXiv:2305.14314). Device memory is therefore counted without the state.
 
     Args:
         parameters: the parameters.

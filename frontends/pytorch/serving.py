@@ -1,6 +1,6 @@
-"""Language models with a cache on the meta device: they run on new tokens after others in the cache.
+"""Language models with a KV cache on the meta device: passes over new tokens after tokens that are in the cache.
 
-The sections below are the cache of a model, and linear layers with packed weights, which plain layers replace.
+Later sections make and resize caches, and replace linear layers with packed (quantized) weights by plain ones.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ LAST_ONLY = "logits_to_keep"
 """The argument of transformers models for the number of last tokens whose scores are computed."""
 
 FEW = 16
-"""The tokens after which states no longer grow, such as those of a convolution over the last few tokens."""
+"""A number of tokens after which states no longer grow, such as the inputs that a short convolution keeps."""
 
 LATENT = ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", "num_heads")
-"""The attributes of attention modules that make keys and values of one latent vector."""
+"""The attributes of attention modules that compute keys and values from one latent vector."""
 
 
 class MetaCachedModel:
-    """A :class:`costcore.studies.serving.cached_model.CachedModel` of a PyTorch module. The module stays as it is.
+    """A :class:`costcore.studies.serving.cached_model.CachedModel` of a PyTorch module. The module is not changed.
 
     Args:
-        model: a language model that takes ``input_ids`` and a cache, such as those of transformers.
-        cache: the cache that it runs with, see :func:`maker`.
-        dtype: the dtype in which it is served; None: that of its weights. Recurrent models are converted to this dtype,
+        model: a language model that takes ``input_ids`` and a cache, such as a transformers model.
+        cache: the name of its cache, see :func:`maker`.
+        dtype: the dtype for serving; None: the dtype of the weights. Recurrent models are converted to this dtype,
             because their states may have another dtype than the weights.
-        file: how its file stores the weights.
+        file: how a file stores the weights.
 
     Raises:
         ValueError: for an unknown cache.
@@ -80,7 +80,7 @@ class MetaCachedModel:
 
     def __init__(self, model: Module, cache: str, dtype: str | None = None, file: StoredFile | None = None) -> None:
         if not isinstance(model, Module):
-            raise CostError(f"{type(model).__name__} takes no cache; pass the module that it was made of")
+            raise CostError(f"{type(model).__name__} takes no cache; pass the torch.nn.Module that it was made from")
         model = not_compiled(model)
         if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
             raise CostError(f"{type(model).__name__} has an encoder: only decoders can be served with a cache")
@@ -110,16 +110,16 @@ class MetaCachedModel:
         self.scores_all = has_scores and LAST_ONLY not in inspect.signature(model.forward).parameters
         self.is_recurrent = False
         self._template: Any = None
-        """The cache of one sequence of ``FEW + 1`` tokens; None unless resizing it gives a cache of any other size."""
+        """The cache of one sequence of ``FEW + 1`` tokens; None if it cannot be resized to other sizes."""
         self.parts = self._parts()
         if self.is_recurrent and dtype is not None and isinstance(getattr(torch, dtype, None), torch.dtype):
             self._meta.to(getattr(torch, dtype))
             self.parts = self._parts()
 
     def _parts(self) -> Sequence[CachedPart]:
-        # One more token shows the size per token; states do not grow.
+        # One more token shows the size per token, because states do not grow.
         (cache, n_short), (grown, n_longer) = (self._filled(1, tokens) for tokens in (FEW, FEW + 1))
-        short, longer = [*parts(cache)], [*parts(grown)]
+        short, longer = [*cache_tensors(cache)], [*cache_tensors(grown)]
         self._states = self._states_among(short, longer)
         before, after = _elements_by_window(short), _elements_by_window(longer)
         bits: dict[int | None, int] = defaultdict(int)
@@ -130,17 +130,17 @@ class MetaCachedModel:
         for window, size in after.items():
             per_token = size - before.get(window, 0)
             found.append(CachedPart(per_token, window, size - (FEW + 1) * per_token, bits.get(window)))
-        # States may also be attributes of modules, as in RecurrentGemma. Such a model loops over tokens, so more tokens
-        # take more calls.
+        # RecurrentGemma has its states in modules, not in the cache. Such a model loops over tokens: more tokens take
+        # more calls.
         stretch(cache, FEW, FEW + 1)
-        grows = [tensor.shape for tensor, _ in parts(cache)] == [tensor.shape for tensor, _ in longer]
+        grows = [tensor.shape for tensor, _ in cache_tensors(cache)] == [tensor.shape for tensor, _ in longer]
         self.is_recurrent = any(part.fixed for part in found) or (grows and n_short != n_longer)
         if self._is_of_transformers and grows and not self.is_recurrent:
             two, _ = self._filled(2, FEW)
             self._template = grown if _state(resized(grown, 1, FEW + 1, 2, FEW)) == _state(two) else None
         return found
 
-    def _states_among(self, short: Sequence[Part], longer: Sequence[Part]) -> frozenset[int]:
+    def _states_among(self, short: Sequence[CacheTensor], longer: Sequence[CacheTensor]) -> frozenset[int]:
         # Arrays with a window are keys and values. A cache of a plug-in may be allocated in full from the start.
         if not self._is_of_transformers or len(short) != len(longer):
             return frozenset()
@@ -152,15 +152,15 @@ class MetaCachedModel:
         """Record a pass, and return the ids of the storages of the cache before and after it.
 
         Raises:
-            CostError: if the model fails, or takes no such argument.
+            CostError: if the model fails, or cannot compute the scores of the last token only.
         """
         cache = self._cache_of(batch, past) if past else self._make_cache(self._meta)
-        before = [*parts(cache)]
+        before = [*cache_tensors(cache)]
         with capture(recorder, is_estimate=True) as mode:
             self._run(mode, cache, batch, tokens, last_only)
             (identities,) = (log.identities for log in mode.recording.logs if log.recorder is recorder)
             found: dict[bool, set[int]] = {False: set(), True: set()}
-            for i, (tensor, _) in (*enumerate(before), *enumerate(parts(cache))):
+            for i, (tensor, _) in (*enumerate(before), *enumerate(cache_tensors(cache))):
                 found[i in self._states].add(identities.storages[identities.of(tensor)[1]])
         return CacheStorages(frozenset(found[False] - {0}), frozenset(found[True] - found[False] - {0}))
 
@@ -172,8 +172,8 @@ class MetaCachedModel:
         return resized(self._template, 1, FEW + 1, batch, tokens)
 
     def _filled(self, batch: int, tokens: int) -> tuple[Any, int]:
-        # The cache, and the number of calls that filled it. A recurrence may loop over tokens: such a model runs few
-        # tokens, then its keys and values are stretched.
+        # A cache, and the number of calls that filled it. Recurrent models may loop over tokens, so they run only a few
+        # tokens; then keys and values are stretched.
         cache = self._make_cache(self._meta)
         run = min(tokens, FEW) if self.is_recurrent else tokens
         recorder = Recorder()
@@ -203,7 +203,7 @@ class MetaCachedModel:
             clear_caches(self._model)
 
 
-def _elements_by_window(cached: Sequence[Part]) -> Mapping[int | None, int]:
+def _elements_by_window(cached: Sequence[CacheTensor]) -> Mapping[int | None, int]:
     sizes: dict[int | None, int] = defaultdict(int)
     for tensor, window in cached:
         sizes[window] += tensor.numel()
@@ -211,8 +211,8 @@ def _elements_by_window(cached: Sequence[Part]) -> Mapping[int | None, int]:
 
 
 def _sees_later_tokens(model: Module) -> bool:
-    # BERT can be a decoder, but as an encoder no attention of it is causal. Transformers 4 calls the attention of a
-    # decoder ``is_decoder``, others causal.
+    # BERT can be a decoder; as an encoder, none of its attention modules is causal. Transformers 4 marks the attention
+    # of decoders by ``is_decoder``, other releases by ``is_causal``.
     found = (getattr(module, name, None) for module in modules_of(model) for name in ("is_causal", "is_decoder"))
     flags = {flag for flag in found if isinstance(flag, bool)}
     return flags == {False} and getattr(getattr(model, "config", None), "is_decoder", None) is False
@@ -264,7 +264,7 @@ DEFAULT = "dynamic"
 
 MakeCache = Callable[[Any], Any]
 
-Part = tuple[Tensor, int | None]
+CacheTensor = tuple[Tensor, int | None]
 """An array in a cache, with the window of the layer that holds it."""
 
 
@@ -316,13 +316,13 @@ def _dynamic(model: Any) -> Any:
     config = getattr(model, "config", None)
     if config is None:
         raise CostError(
-            f"{type(model).__name__} has no configuration of transformers, from which its cache follows; register a "
-            "function that makes its cache with the hook costcore_caches, and name it: cache='…'"
+            f"{type(model).__name__} has no configuration of transformers to make a cache from; register a function "
+            "that makes its cache with the hook costcore_caches, and pass its name: cache='…'"
         )
     if cache_argument(model) == CACHES_STATES and not hasattr(DynamicCache, "update_conv_state"):
         raise CostError(
-            f"{type(model).__name__} keeps states of a recurrence, for which this transformers has no cache that all "
-            "models share; install transformers 5"
+            f"{type(model).__name__} keeps states of a recurrence, for which this transformers has no common "
+            "cache class; install transformers 5"
         )
     return DynamicCache(config=config)
 
@@ -331,7 +331,7 @@ def stretch(cache: object, tokens: int, length: int) -> None:
     """Lengthen the keys and values of every layer of a cache of transformers, on the meta device.
 
     Args:
-        cache: a cache that was filled with few tokens, fewer than any window.
+        cache: a cache filled with fewer tokens than any window.
         tokens: the number of tokens in it.
         length: the number of tokens to make room for.
     """
@@ -350,11 +350,11 @@ def resized(cache: Any, n_sequences: int, tokens: int, batch: int, length: int) 
     """Return a copy of a cache of transformers on the meta device, with keys and values of other sizes.
 
     Args:
-        cache: a cache that was filled, with fewer tokens than any window.
+        cache: a cache filled with fewer tokens than any window.
         n_sequences: its number of sequences.
-        tokens: how many tokens of each.
+        tokens: its tokens per sequence.
         batch: the number of sequences of the copy.
-        length: how many tokens of each.
+        length: tokens per sequence of the copy.
     """
     made = deepcopy(cache)
     for layer in getattr(made, "layers", ()):
@@ -372,15 +372,15 @@ def _state(cache: Any) -> object:
         {name: value for name, value in vars(layer).items() if isinstance(value, int)}
         for layer in (cache, *getattr(cache, "layers", ()))
     ]
-    return [(tensor.shape, tensor.dtype) for tensor, _ in parts(cache)], counts
+    return [(tensor.shape, tensor.dtype) for tensor, _ in cache_tensors(cache)], counts
 
 
-def parts(cache: object) -> Iterator[Part]:
+def cache_tensors(cache: object) -> Iterator[CacheTensor]:
     """Yield every array of numbers in a cache, with the window of the layer that holds it; None without one."""
-    yield from _parts(cache, None, set())
+    yield from _tensors_in(cache, None, set())
 
 
-def _parts(value: Any, window: int | None, seen: set[int]) -> Iterator[Part]:
+def _tensors_in(value: Any, window: int | None, seen: set[int]) -> Iterator[CacheTensor]:
     if isinstance(value, Tensor):
         if value.ndim > 1 and id(value) not in seen:
             seen.add(id(value))
@@ -398,33 +398,33 @@ def _parts(value: Any, window: int | None, seen: set[int]) -> Iterator[Part]:
         own = getattr(value, "sliding_window", None)
         window = own if isinstance(own, int) else window
     for item in inside:
-        yield from _parts(item, window, seen)
+        yield from _tensors_in(item, window, seen)
 
 
-# Linear layers with packed weights, and plain layers in their place
+# Packed linear layers, and the plain layers that replace them
 
 
 SIZES = (("in_features", "out_features"), ("infeatures", "outfeatures"))
-"""The names of the sizes of linear layers, in PyTorch, bitsandbytes, AutoAWQ and GPTQModel, and in AutoGPTQ."""
+"""Attributes with the sizes of a linear layer: in PyTorch, bitsandbytes, AutoAWQ and GPTQModel; in AutoGPTQ."""
 
 BIAS = "bias"
 
 QUANTIZES_INPUT = ("act_quant_kwargs", "input_quant_func", "SCB")
-"""Attributes of weights whose layers quantize their input too: of torchao, and LLM.int8() of bitsandbytes."""
+"""Weight attributes of layers that also quantize their input: torchao, and LLM.int8() of bitsandbytes."""
 
 QUANTIZED_STATES = ("quant_state", "state2", "SCB", "absmax", "code", "offset")
-"""Attributes of packed weights of bitsandbytes that hold scales: of its weights, and of the states of these."""
+"""Attributes that hold scales in bitsandbytes: of packed weights, and of their quantization states."""
 
 
 def with_plain_linears(model: Module) -> tuple[Module, Mapping[str, PackedWeight]]:
     """Return a model with plain layers in place of packed ones, and the packed weights by path.
 
-    Other modules share their tensors with the model, which is not changed. Without packed weights it is the model.
+    The given model is not changed; other modules share its tensors. Without packed weights, it is returned itself.
     """
     packed = {path: found for path, module in model.named_modules() if (found := packed_weight(module)) is not None}
     if not packed:
         return model, {}
-    dtype = _dtype_beside(model, packed)
+    dtype = _compute_dtype(model, packed)
     plain = {id(model.get_submodule(path)): _plain(model.get_submodule(path), dtype) for path in packed}
     return with_modules(model, plain), packed
 
@@ -486,8 +486,8 @@ def _arrays(value: Any) -> Iterator[Tensor]:
             yield from _arrays(state)
 
 
-def _dtype_beside(model: Module, packed: Mapping[str, PackedWeight]) -> torch.dtype:
-    # The model computes in the dtype of most numbers that are not packed.
+def _compute_dtype(model: Module, packed: Mapping[str, PackedWeight]) -> torch.dtype:
+    # The dtype of most unpacked parameters.
     counts: dict[torch.dtype, int] = {}
     for path, module in model.named_modules():
         for tensor in module._parameters.values():

@@ -48,7 +48,7 @@ OPTIMIZERS: Mapping[str, OptimizerFactory] = {
     "paged_adamw": lambda parameters: _finetuning().Paged(parameters, AdamW),
     "paged_adamw_8bit": lambda parameters: _finetuning().Paged(parameters, _finetuning().Adam8bit),
 }
-"""The optimizers that have a name, with the defaults of PyTorch on the CPU; ``foreach`` is the default on CUDA."""
+"""Optimizers by name, with PyTorch's defaults on the CPU; the ``foreach`` variants are its defaults on CUDA."""
 
 
 def _finetuning() -> Any:
@@ -93,7 +93,7 @@ def check_is_training(backward: bool, optimizer: object, step: str, checkpoint: 
         ValueError: if an option has no effect; the message says what to pass as well.
     """
     if step == "first" and optimizer is None:
-        raise ValueError('step="first" is the step that makes the state of an optimizer: pass optimizer= too')
+        raise ValueError('step="first" is the step that creates the optimizer state: pass optimizer= too')
     for name, value, default in (("step", step, "steady"), ("checkpoint", checkpoint, None)):
         if value != default and not backward:
             raise ValueError(
@@ -103,7 +103,7 @@ def check_is_training(backward: bool, optimizer: object, step: str, checkpoint: 
 
 
 def make_optimizer(optimizer: str | OptimizerFactory, model: Module, keeps_masters: bool = False) -> Optimizer:
-    """Return an optimizer of the parameters of a model that are trained.
+    """Return an optimizer of the trainable parameters of a model.
 
     Args:
         optimizer: its name, or a function that makes it.
@@ -112,11 +112,13 @@ def make_optimizer(optimizer: str | OptimizerFactory, model: Module, keeps_maste
 
     Raises:
         TypeError: if the function returns something else.
-        CostError: if there are no such parameters, or a step needs a function that calls the model again.
+        CostError: if no parameter is trainable, or a step needs a closure that calls the model again.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
-        raise CostError(f"{type(model).__name__} has no parameters that are trained, so an optimizer has no step")
+        raise CostError(
+            f"{type(model).__name__} has no trainable parameters. Set requires_grad, or leave out optimizer="
+        )
     with supported_on_meta():
         make = OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer
         if keeps_masters:
@@ -129,8 +131,8 @@ def make_optimizer(optimizer: str | OptimizerFactory, model: Module, keeps_maste
     closure = signature(made.step).parameters.get("closure")
     if closure is not None and closure.default is Signature.empty:
         raise CostError(
-            f"a step of {type(made).__name__} calls the model as often as its data requires, which an estimate does "
-            "not know. Record a step of your own with ComputationalCostHook(memory=True)."
+            f"a step of {type(made).__name__} calls the model a number of times that depends on data. Record a step of "
+            "your own with ComputationalCostHook(memory=True)."
         )
     return made
 
@@ -170,13 +172,14 @@ def run_backward(mode: CaptureMode, result: Any, loss: Callable[[Any], Any] | No
             f"{name} has no backward pass: no floating-point output depends on a tensor that requires a gradient. Pass "
             f"loss=, a function that returns a scalar from the output ({type(result).__name__})"
         )
-    with mode.paused, torch.enable_grad():
-        gradients = [torch.ones_like(x) for x in outputs] if not mode.ledgers else None
-        total = _Sum.apply(mode, *outputs) if gradients is None else None
-        one = None if total is None else torch.ones_like(total)
-    if gradients is not None:
+    if not mode.ledgers:
+        with mode.paused:
+            gradients = [torch.ones_like(x) for x in outputs]
         _run_backward(outputs, gradients)
         return None
+    with mode.paused, torch.enable_grad():
+        total = _Sum.apply(mode, *outputs)
+        one = torch.ones_like(total)
     _run_backward([total], [one])
     return total
 
@@ -191,7 +194,7 @@ def _run_backward(outputs: Sequence[Any], gradients: Sequence[Any]) -> None:
 
 
 class _Sum(torch.autograd.Function):
-    # In a run, its gradients of ones are views of a single number, so no memory is counted for them.
+    # In a run, the gradients of a sum are expanded views of one number, so no memory is counted for them.
     @staticmethod
     def forward(ctx: Any, mode: CaptureMode, *outputs: Tensor) -> Tensor:
         """Return the sum."""
@@ -216,7 +219,7 @@ class _Sum(torch.autograd.Function):
         return (None, *made)
 
 
-LOST_ROWS = "the sum of several sparse gradients of a parameter was taken to have no rows"
+LOST_ROWS = "the sum of several sparse gradients of a parameter is assumed to have no rows"
 
 
 def note_lost_rows(mode: CaptureMode, model: Module) -> None:
@@ -234,9 +237,9 @@ def _check_gradients(optimizer: Optimizer) -> None:
     found = [tuple(p.shape) for p in parameters if p.grad is not None and p.grad.layout is not torch.strided]
     if found:
         raise CostError(
-            f"the gradient of a parameter of shape {found[0]} is sparse, as that of nn.Embedding(sparse=True): a step "
-            f"of {type(optimizer).__name__} updates as many of its rows as the batch has different indices, which an "
-            "estimate does not know. Count the passes alone with backward=True, or record a step of your own with "
+            f"the gradient of a parameter of shape {found[0]} is sparse, as of nn.Embedding(sparse=True): a step of "
+            f"{type(optimizer).__name__} updates one row per distinct index in the batch, and an estimate does not "
+            "know the indices. Count the passes alone with backward=True, or record a step of your own with "
             "ComputationalCostHook."
         )
 
@@ -244,7 +247,7 @@ def _check_gradients(optimizer: Optimizer) -> None:
 def run_optimizer(mode: CaptureMode, optimizer: Optimizer, step: str) -> None:
     """Run one step of an optimizer.
 
-    Unless ``step`` is ``"first"``, an unrecorded step makes the state of the optimizer before.
+    Unless ``step`` is ``"first"``, an unrecorded step first creates the optimizer state.
 
     Raises:
         CostError: if a gradient is sparse.
@@ -264,8 +267,8 @@ def run_optimizer(mode: CaptureMode, optimizer: Optimizer, step: str) -> None:
             optimizer.step()
 
 
-def own_tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all arguments of a model by name, also the positional ones."""
+def named_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a model by name; positional arguments get a name."""
     return {**{f"inputs[{i}]" if len(args) > 1 else "inputs": value for i, value in enumerate(args)}, **kwargs}
 
 
@@ -370,7 +373,7 @@ def _loss_of(output: Any) -> Tensor:
 
 
 def _with_values(value: Any) -> Any:
-    # An estimate may take a list of integers for a shape.
+    # An estimate would take a bare list of integers for a shape.
     if isinstance(value, Mapping):
         return {name: _with_values(item) for name, item in value.items()}
     if not isinstance(value, (list, tuple)) or not value:
@@ -382,7 +385,7 @@ def _with_values(value: Any) -> Any:
 
 
 def _key_of_call(is_training: bool, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Hashable:
-    # One flat tuple is fast to make: it is made before every pass.
+    # This runs before every pass; one flat tuple is fast to make.
     parts: list[Hashable] = [is_training]
     for name, value in (*enumerate(args), *kwargs.items()):
         if type(value) is Tensor and not value.is_nested:
@@ -429,7 +432,7 @@ def checkpointed(model: Module, modules: str | None) -> Iterator[None]:
         yield
         return
     if not isinstance(modules, str):
-        raise TypeError(f"checkpoint must be the name of a class of modules (got {modules!r})")
+        raise TypeError(f'checkpoint must be the name of a class of modules, such as "BertLayer" (got {modules!r})')
     name, saved = parse_checkpoint(modules)
     found = _modules_to_recompute(model, name)
     run = partial(_checkpoint, _contexts(saved)) if saved else _checkpoint_all
@@ -446,7 +449,7 @@ def checkpointed(model: Module, modules: str | None) -> Iterator[None]:
 
 
 def parse_checkpoint(text: str) -> tuple[str, list[str]]:
-    """Return the modules and the operators to save of an option ``checkpoint``, ``Block(save=mm,attention)``.
+    """Split an option ``checkpoint``, ``Block(save=mm,attention)``, into the modules and the operators to save.
 
     Raises:
         ValueError: if it has another form.
@@ -487,7 +490,7 @@ def _contexts(saved: Sequence[str]) -> Callable[[], Any]:
         every[name] = int(number or 1)
 
     def contexts() -> Any:
-        # Forward pass and recomputation have counters of their own, so that both save the same calls.
+        # Forward pass and recomputation have separate counters, so that both save the same calls.
         seen: Counter[tuple[bool, str]] = Counter()
 
         def policy(context: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -508,7 +511,7 @@ ATTENTION, FUSED_ATTENTION = "attention", "scaled_dot_product"
 
 
 def outermost(model: Module, class_name: str) -> list[Module]:
-    """Return the modules of a class that are not inside another one of it, each once."""
+    """Return the modules of a class that are not nested in another module of the class, each once."""
     found: dict[int, Module] = {}
     seen: set[int] = set()
     waiting = [model]
@@ -533,7 +536,7 @@ def _switch(module: Module, run: Callable[..., Any]) -> dict[str, Any]:
 
 
 class _Recomputed(partial[Any]):
-    """The forward of a module under a checkpoint: a function and the forward."""
+    """The checkpointed forward of a module; the last of ``args`` is the original forward."""
 
 
 def _checkpoint(contexts: Callable[[], Any] | None, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -547,7 +550,7 @@ _checkpoint_all = partial(_checkpoint, None)
 
 
 def wrap_forward(module: Module, wrapper: Callable[..., Any]) -> None:
-    """Run the forward of a module inside a function, which a recomputation runs again.
+    """Wrap the forward of a module; a recomputation runs the wrapper again.
 
     Args:
         module: a module of a copy of the user's model.
@@ -560,7 +563,7 @@ def wrap_forward(module: Module, wrapper: Callable[..., Any]) -> None:
         module.forward = partial(wrapper, forward)
 
 
-# bfloat16: the whole model, or what autocast casts
+# bfloat16: the whole model, or autocast
 
 
 PRECISIONS = ("bfloat16", "pure_bfloat16", "autocast")

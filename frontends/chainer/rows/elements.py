@@ -294,7 +294,7 @@ SLICES: Mapping[str, Source] = {name: slice_part(i) for i, name in enumerate(("a
 
 LAYOUT_ROWS: tuple[Row, ...] = (
     row("Identity", "identity", X),
-    # the values after the first; the first only connects the graph, and its gradient is zeros
+    # the first value only connects the graph, and its gradient is zeros
     Row("chainermn::PseudoConnect", "identity", {"x*": lambda args: args["inputs"][1:]}),
     Row("chainermn::PseudoConnectBackward", "full"),
     row("Cast", "cast", X),
@@ -317,7 +317,7 @@ LAYOUT_ROWS: tuple[Row, ...] = (
     row("Im2Col", "im2col", X, **WINDOW_2D, dilation=DILATION_2D),
     row("Im2ColGrad", "col2im", X, **WINDOW_2D, dilation=DILATION_2D),
     row("Shift", "shift", X, kernel=attributes("kh", "kw"), dilation=DILATION_2D),
-    # slices; the rows of indexing.py translate the other ways to index
+    # slices; INDEXING_ROWS has all other indices
     Row("chainer::GetItem", "slice", X, SLICES, when=lambda args: not index_arrays(args)),
     # joining, splitting, repeating
     row("Concat", "concat", ALL_INPUTS, axis=axis),
@@ -385,7 +385,7 @@ INDEXING_ROWS: tuple[Row, ...] = (
 
 # Communication between processes (ChainerMN).
 #
-# The gradients of ``allgather`` and ``bcast`` are sums of received arrays: their rows are in elements.py.
+# The gradients of ``allgather`` and ``bcast`` are sums of received arrays: their rows are in ELEMENTWISE_ROWS.
 
 
 FORWARD: Mapping[str, str] = {
@@ -436,7 +436,5 @@ ROWS: tuple[Row, ...] = (
     *(*ACTIVATION_ROWS, *ELEMENTWISE_ROWS, *RANDOM_ROWS),
     *(*LAYOUT_ROWS, *INDEXING_ROWS, *COLLECTIVE_ROWS),
 )
-"""A clipped ReLU is ReLU6 (activation), or else a clip (elementwise): the first row that fits is used.
-
-``x[...]`` is a slice (layout), or else a selection by a mask or a gather (indexing).
-"""
+"""The order matters, because the first row that fits is used: a clipped ReLU is ReLU6 (activation), or else a clip
+(elementwise); ``x[...]`` is a slice (layout), or else a selection by a mask or a gather (indexing)."""

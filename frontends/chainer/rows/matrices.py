@@ -67,7 +67,7 @@ def features_first(index: int) -> Source:
 
 
 def is_transposed(index: int, name: str) -> Source:
-    """Return True if an operand is stored with rows and columns exchanged, None, the default, if not."""
+    """Return True if an operand is stored transposed, else None, the default."""
     return lambda args: True if getattr(args["function"], name) and args["inputs"][index].ndim > 1 else None
 
 

@@ -122,14 +122,14 @@ NORMALIZATION_ROWS: tuple[Row, ...] = (
         },
         size=attribute("n"),
     ),
-    # the functions that layer normalization consists of
+    # the backward pass of group normalization consists of these functions
     row(
         "_XHat",
         "normalize_rows",
         {"x": input_at(0), "mean": array_attribute("mean"), "scale": INVERSE_STD},
     ),
     row("_ScaleShiftGrad", "scale_shift_backward", {"dy": input_at(2), "x": input_at(0), "w": input_at(1)}),
-    # reads the normalized x, which has the size of x and which the function itself holds and then releases
+    # input 0, x, stands for the normalized x of the same size, which the function has released after it ran
     row(
         "_XHatGrad",
         "normalize_rows_backward",

@@ -1,7 +1,7 @@
 """Calibrate a device: run the sweep, and return the calibration with its error.
 
-A sweep measures operators among others, in chains as they run in a network. Below are its conditions, the chains for
-sequences, and the blocks that these consist of.
+A sweep measures operators inside chains. A chain is a short sequence of operators as in a real network, so that each
+operator runs under realistic conditions. Chains for sequences are below, all others in :mod:`.chains`.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def calibrate(
     Args:
         device: ``cpu``, ``cuda:0`` or another device of PyTorch.
         dtype: the dtype of weights and activations.
-        threads: number of threads, of a CPU. With one, CPU time is measured, which other programs do not lengthen.
+        threads: number of CPU threads. One thread is measured in CPU time, which other programs do not lengthen.
         quick: whether to run a small sweep of a few seconds.
-        seed: of the choice of shapes and of their order.
+        seed: seed of the shapes and their order.
         after_round: called after every round, so that other work can be measured under the same conditions.
         progress: wraps the items of a round in a progress bar, ``progress(items, name)``. It draws between
             measurements.
@@ -87,7 +87,7 @@ def calibrate(
     start = perf_counter()
     with _threads(threads), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        chains = [_placed(chain, chosen, getattr(torch, dtype)) for chain in make_chains(count, limit, seed)]
+        chains = [_on_device(chain, chosen, getattr(torch, dtype)) for chain in make_chains(count, limit, seed)]
         sweep = Sweep(chains, clock_of(chosen, threads), seed, _queue_ahead(chosen), partial(gpu_mhz, chosen))
         sweep.run(rounds, after_round, progress)
         points = sweep.points()
@@ -117,7 +117,7 @@ def _threads(number: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _placed(chain: Chain, device: torch.device, dtype: torch.dtype) -> Chain:
+def _on_device(chain: Chain, device: torch.device, dtype: torch.dtype) -> Chain:
     inputs = (x.to(device, dtype if x.is_floating_point() else None) for x in chain.inputs)
     return chain._replace(module=chain.module.to(device, dtype), inputs=tuple(inputs))
 
@@ -131,9 +131,9 @@ def _queue_ahead(device: torch.device) -> Callable[[], object]:
 
 # The sweep: chains in shuffled order, measured call by call
 #
-# Libraries compile a kernel for each shape when it is first seen, and forget those of shapes that were not seen for
-# long. A network that runs again and again finds its kernels compiled. Chains therefore run in groups: once so that all
-# kernels are compiled, then measured, in other orders, so that the operands of a chain left the caches.
+# Libraries compile a kernel when they first see a shape, and drop kernels of shapes that they have not seen for long. A
+# network that runs repeatedly finds its kernels compiled. Chains therefore run in groups: one unmeasured run compiles
+# all kernels; measured runs follow in other orders, so that the operands of a chain have left the caches.
 
 
 N_SENTINELS = 10
@@ -149,7 +149,7 @@ SENTINEL_RUNS = 3
 """Runs of each sentinel at the start, in the middle and at the end."""
 
 CLOCK_TOLERANCE = 0.03
-"""A round is left out if the clock after it differs by more from the median of all rounds."""
+"""Maximum relative difference of a round's clock from the median clock; other rounds are left out."""
 
 
 class Sweep:
@@ -200,16 +200,16 @@ class Sweep:
 
     def points(self) -> list[Point]:
         """Return the median time of every kind of call."""
-        usual = median(clock for clock, _ in self._rounds)
+        median_clock = median(clock for clock, _ in self._rounds)
         found: dict[OpSignature, list[float]] = {}
         for clock, round_ in self._rounds:
-            if abs(clock - usual) <= CLOCK_TOLERANCE * usual:
+            if abs(clock - median_clock) <= CLOCK_TOLERANCE * median_clock:
                 for signature, seconds in round_.items():
                     found.setdefault(signature, []).extend(seconds)
         return [Point(signature, median(seconds)) for signature, seconds in found.items()]
 
     def noise(self) -> float:
-        """Return the relative difference of a chain's times at start, middle and end: the median over sentinels."""
+        """Return the relative spread of a sentinel's times at start, middle and end; the median over sentinels."""
         spreads: list[float] = []
         for times in zip(*self._sentinels, strict=True):
             middles = [median(each) for each in times]
@@ -221,13 +221,13 @@ class Sweep:
         self._shuffle(order)
         found: dict[OpSignature, list[float]] = {}
         for start in progress(range(0, len(order), GROUP), name):
-            for records in self._of_group(order[start : start + GROUP]):
+            for records in self._measure_group(order[start : start + GROUP]):
                 for call, cost, _, _, seconds in records:
                     if cost is not None and seconds is not None:
                         found.setdefault(signature_of(call, cost), []).append(seconds)
         return found
 
-    def _of_group(self, group: list[int]) -> list[Sequence[CallCost]]:
+    def _measure_group(self, group: list[int]) -> list[Sequence[CallCost]]:
         measured: list[Sequence[CallCost]] = []
         for repeat in range(1 + REPEATS):
             self._shuffle(group)
@@ -481,7 +481,7 @@ class Chain(NamedTuple):
     Attributes:
         name: its kind and shape.
         module: the blocks.
-        inputs: what they are given.
+        inputs: the arguments of the module.
         training: whether the backward pass runs too.
     """
 
@@ -500,12 +500,12 @@ class Chain(NamedTuple):
 
 
 def make_chains(count: int, limit: float, seed: int = 0) -> list[Chain]:
-    """Return chains with the same shapes for the same arguments, on the CPU.
+    """Return chains on the CPU; the same arguments give the same shapes.
 
     Args:
         count: about how many chains.
-        limit: about how many MACs one may have.
-        seed: of the choice of shapes.
+        limit: about the maximum MACs of a chain.
+        seed: seed of the shapes.
     """
     shares = sum(share for _, share in MAKERS.values())
     chains = []
@@ -753,7 +753,7 @@ POINTWISE: Sequence[Sequence[Callable[[Tensor], Tensor]]] = (
     (functional.hardsigmoid, torch.sqrt, functional.relu6, torch.expm1),
     (torch.reciprocal, functional.logsigmoid, functional.elu, functional.softsign),
 )
-"""Functions that follow each other; none leaves the numbers that the ones before it return."""
+"""Functions that run one after another; all are defined on 0.1 to 2.0."""
 
 
 class Pointwise(nn.Module):

@@ -1,4 +1,4 @@
-"""The chains of a sweep for images, volumes and signals: blocks of networks with varied shapes, as they run in one."""
+"""Calibration chains for images, volumes and signals: blocks of real networks with random shapes."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _convnext(shapes: Shapes) -> Made:
 
 
 def _large(shapes: Shapes) -> Made:
-    # Square kernels are those of RepLKNet or AlexNet, kernels of one axis those of Inception.
+    # Square kernels as in RepLKNet or AlexNet, one-dimensional kernels as in Inception.
     kernel = shapes.pick(((5, 5), (7, 7), (9, 9), (1, 7), (7, 1), (1, 3), (3, 1), (1, 5), (5, 1), (13, 13)))
     n, c, side = shapes.image(kernel[0] * kernel[1])
     out, padding = shapes.pick((c, c, 2 * c)), (kernel[0] // 2, kernel[1] // 2)
@@ -379,7 +379,7 @@ def _conv_norm_3d(
 
 
 def _residual_volume(shapes: Shapes) -> Made:
-    # ResNet 3D, and networks with this kernel in some of their stages
+    # ResNet 3D, and networks with such kernels in some stages
     n, c, depth, side = shapes.volume(27)
     out = shapes.pick((c, c, 2 * c))
     stride = 1 if out == c else 2
@@ -398,7 +398,7 @@ def _factored(shapes: Shapes) -> Made:
 
 
 def _pointwise_volume(shapes: Shapes) -> Made:
-    # SlowFast or X3D: a convolution between two of one voxel, which may be depthwise
+    # SlowFast or X3D: a convolution, maybe depthwise, between two pointwise ones
     n, c, depth, side = shapes.volume(6)
     inner = shapes.pick((c // 2, 2 * c))
     kernel, groups = shapes.pick((((1, 3, 3), 1), ((3, 3, 3), inner), ((3, 3, 3), inner), ((5, 5, 5), inner)))
@@ -522,7 +522,7 @@ def _conformer(shapes: Shapes) -> Made:
 
 
 def _grouped(shapes: Shapes) -> Made:
-    # Positions as wav2vec 2.0 and HuBERT embed them
+    # The convolution that embeds positions in wav2vec 2.0 and HuBERT
     n, c, length = shapes.signal(128 / 16, least=64)
     groups = shapes.pick((8, 16))
     kernel = shapes.pick((19, 128))
@@ -559,7 +559,7 @@ SIGNAL_CHAINS: Mapping[str, tuple[Maker, int]] = {
 
 
 class Gated(nn.Module):
-    """A block of WaveNet: a gated causal convolution, and one of a single sample."""
+    """A block of WaveNet: a gated causal convolution, then a pointwise one."""
 
     reach: int
     conv: Any
@@ -592,7 +592,7 @@ class OverChannels(nn.Module):
 
 
 class Conformer(nn.Module):
-    """The convolution of a Conformer: gated, depthwise, and between two of a single sample."""
+    """The convolution module of a Conformer: pointwise with a gate, depthwise, pointwise."""
 
     norm: Any
     inner: Any
@@ -634,17 +634,17 @@ LENGTHS = (1, 7, 16, 32, 49, 64, 100, 128, 197, 256, 384, 512)
 WIDTHS = (64, 128, 192, 256, 384, 512, 768, 1024)
 
 STEP = 5
-"""The factor between the sizes of chains."""
+"""The ratio between the work limits of chains."""
 
 LARGEST_MAP = 2**23
-"""Maximum elements of a map at the start of a chain; maps inside may have some times as many."""
+"""Maximum elements of a map at the start of a chain; later maps may have several times as many."""
 
 SMALLEST_SIDE_BY_CHANNELS = 256
 """Minimum product of channels and side: networks have many channels where maps are small."""
 
 
 class Shapes:
-    """Draws shapes of all sizes: as many with much work as with little.
+    """Draws shapes with work of several magnitudes, each as often.
 
     Args:
         random: the source of choices.

@@ -1,1 +1,1 @@
-"""The meter of training in training loops of other libraries; each module needs its library."""
+"""Callbacks that run :class:`costcore.MFUMeter` in other libraries; each module imports its library."""

@@ -15,7 +15,7 @@ from costcore.studies.meter import MFUMeter
 
 
 class CostCallback(TrainerCallback):
-    """Adds the rates of a :class:`costcore.MFUMeter` to what a ``Trainer`` logs.
+    """Adds the rates of a :class:`costcore.MFUMeter` to the logs of a ``Trainer``.
 
     ::
 
@@ -24,10 +24,10 @@ class CostCallback(TrainerCallback):
         trainer.train()
 
     Each log of training steps gets ``mfu``, ``hfu``, ``flops_per_second``, ``tokens_per_second`` and so on, of the last
-    steps; the log at the end those of all steps. The time of validation and checkpoints does not count. A step is one
-    of the optimizer, with all its micro-batches. Every process counts its own.
+    steps; the final log has the rates of all steps. The time of validation and checkpoints does not count. A step is an
+    optimizer step with all its micro-batches. Every process counts its own work.
 
-    If training ends by an exception, :meth:`close` removes the hook from the model; so does the next training.
+    After an exception, :meth:`close` or the next training removes the hook from the model.
 
     Args:
         device, devices, dtype, peak, window: as for :class:`costcore.MFUMeter`. The default of ``devices`` is the
@@ -65,13 +65,13 @@ class CostCallback(TrainerCallback):
         trainer.callback_handler.callbacks.insert(0, self)
 
     def close(self) -> None:
-        """End the count; the model is as it was before."""
+        """Stop counting, and remove the hook from the model."""
         self._active.close()
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
     ) -> None:
-        """Begin to count the passes of the model."""
+        """Start counting the passes of the model."""
         self.close()
         devices = max(1, args.n_gpu) if self._devices is None else self._devices
         meter = MFUMeter(model, devices=devices, compiled=args.torch_compile, **self._options)
@@ -83,12 +83,12 @@ class CostCallback(TrainerCallback):
     ) -> None:
         """Leave out the time since the last step if it was not spent on training."""
         if self._is_interrupted:
-            self._of_training().restart_clock()
+            self._running_meter().restart_clock()
             self._is_interrupted = False
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """End a step."""
-        self._of_training().step()
+        self._running_meter().step()
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Note that validation ran since the last step."""
@@ -98,7 +98,7 @@ class CostCallback(TrainerCallback):
         """Note that a checkpoint was written since the last step."""
         self._is_interrupted = True
 
-    def _of_training(self) -> MFUMeter:
+    def _running_meter(self) -> MFUMeter:
         if self.meter is None:
             raise CostError("CostCallback was added during training: add it before training")
         return self.meter
@@ -111,7 +111,7 @@ class CostCallback(TrainerCallback):
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Add the rates to what is logged."""
+        """Add the rates to the log."""
         if self.meter is None or logs is None:
             return
         rates = {}
@@ -126,5 +126,5 @@ class CostCallback(TrainerCallback):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """End the count."""
+        """Stop counting."""
         self.close()

@@ -20,9 +20,9 @@ class CostCallback(Callback):
         trainer = Trainer(callbacks=[CostCallback("h100-sxm5-80gb")])
         trainer.fit(module, loader)
 
-    A training step may call any parts of the module, so it is counted while it runs, once for each distinct shape of
-    the batch: forward and backward pass of all that it computes. The time of validation does not count. Rates of the
-    last batches are logged every ``log_every_n_steps`` steps. Every process counts its own.
+    A training step may call any part of the module, so its forward and backward pass are counted while they run, once
+    per distinct shape of the batch. The time of validation does not count. Rates of the last batches are logged every
+    ``log_every_n_steps`` steps. Every process counts its own work.
 
     Args:
         device, devices, dtype, peak, window: as for :class:`costcore.MFUMeter`.
@@ -54,7 +54,7 @@ class CostCallback(Callback):
         self.meter: MFUMeter | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Begin to count."""
+        """Start counting."""
         self._logged = trainer.global_step
         self.meter = self._active.enter_context(MFUMeter(pl_module, counted="run", **self._options))
 
@@ -66,7 +66,7 @@ class CostCallback(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """End a step, and log the rates if it is time to."""
+        """End a step, and log the rates every ``log_every_n_steps`` steps."""
         if self.meter is None:
             return
         self.meter.step()
@@ -77,14 +77,14 @@ class CostCallback(Callback):
                 logger.log_metrics(self.meter.scalars(self._prefix), step=step)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Leave the time of validation out."""
+        """Exclude the time of validation."""
         if self.meter is not None:
             self.meter.restart_clock()
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """End the count."""
+        """Stop counting."""
         self._active.close()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """End the count; the module is as it was before."""
+        """Stop counting, and remove the hook from the module."""
         self._active.close()

@@ -1,7 +1,7 @@
-"""The frontend of files of weights: language models by the headers of GGUF and safetensors files.
+"""The frontend of weight files: language models from the headers of GGUF and safetensors files.
 
-The file names an architecture of transformers, which is made without weights; the tensors of the file are matched to
-its parameters, so that memory and reads are in the formats of the file.
+The file names an architecture of transformers, whose model is made without weights. The tensors of the file are
+matched to its parameters: memory and weight reads are counted in the formats of the file.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 
 PROMPT = (1, 512)
-"""The tokens of an estimate without inputs, fewer for a shorter context: the prompt of ``llama-bench`` of llama.cpp."""
+"""The default input, as of ``llama-bench`` of llama.cpp: one prompt of 512 tokens, or of a shorter context length."""
 
 
 def estimate(recorder: Recorder, model: Any, inputs: Any = None, *, memory: bool = False) -> None:
-    """Record one pass of the model of transformers that a file stores; no weight is read.
+    """Record one pass of the transformers model in a file; no weight is read.
 
     Args:
         recorder: receives the calls.
         model: the path of a GGUF file, or of a folder of safetensors files with its ``config.json``.
         inputs: as for a module; default: one prompt of 512 tokens.
-        memory: whether the memory of the run is recorded; the file says how much of it weights take.
+        memory: whether to record memory, with weights in the formats of the file.
 
     Raises:
         FileError: if a file cannot be read.
@@ -60,13 +60,13 @@ def estimate(recorder: Recorder, model: Any, inputs: Any = None, *, memory: bool
         most = getattr(loaded.model.config, "max_position_embeddings", None)
         n_tokens = min(PROMPT[1], most or PROMPT[1])
         is_cut = n_tokens < PROMPT[1]
-        reason = "all that the file has positions for" if is_cut else "as llama-bench runs"
+        reason = "the context length of the model" if is_cut else "as in llama-bench"
         recorder.notes.append(f"no inputs were passed: one prompt of {n_tokens} tokens is counted, {reason}")
         inputs = PROMPT[0], n_tokens
     formats = ", ".join(loaded.file.formats)
     recorder.notes.append(
-        f"the file stores the weights in {loaded.file.nbytes:,} bytes ({formats}); costcore serve reads them so, "
-        "and memory holds them so; reads of this report are in the dtype of the computation"
+        f"the file stores the weights in {loaded.file.nbytes:,} bytes ({formats}); costcore serve and memory "
+        "use these formats; reads of this report are in the dtype of the computation"
     )
     has_option = LAST_ONLY in signature(loaded.model.forward).parameters
     if has_option and isinstance(inputs, tuple) and not is_folder(fspath(model)):
@@ -95,7 +95,7 @@ def _stored(raw: RawBlock, file: StoredFile) -> RawBlock:
 
 
 COMPUTES_IN = torch.float16
-"""The dtype in which a GGUF file is computed, which it does not state: that of the cache of llama.cpp."""
+"""The compute dtype of a GGUF model, which the file does not state: the dtype of llama.cpp's KV cache."""
 
 
 class Loaded(NamedTuple):
@@ -132,13 +132,13 @@ def _of_gguf(path: str) -> Loaded:
     found = read_gguf(path)
     try:
         architecture = architecture_of(found)
-        model = _made(architecture.kind, settings_of(found, architecture))
+        model = _make_model(architecture.kind, settings_of(found, architecture))
         return Loaded(model, match_names(model, found.tensors, lambda name: parameters_of(name, architecture)))
     except CostError as error:
         raise CostError(f"{path}: {error}") from error
 
 
-def _made(kind: str, settings: dict[str, Any]) -> Module:
+def _make_model(kind: str, settings: dict[str, Any]) -> Module:
     try:
         from transformers import AutoConfig, AutoModelForCausalLM
     except ImportError as error:
@@ -154,7 +154,9 @@ def _made(kind: str, settings: dict[str, Any]) -> Module:
         raise CostError(import_problem("it", "transformers", error)) from error
     except Exception as error:  # code of a library can raise anything
         text = str(error).partition("\n")[0]
-        raise CostError(f"transformers makes no {kind} of its metadata: {type(error).__name__}: {text}") from error
+        raise CostError(
+            f"transformers cannot make a {kind} model from its metadata: {type(error).__name__}: {text}"
+        ) from error
     return model.to(COMPUTES_IN).eval()
 
 
@@ -162,10 +164,10 @@ def _made(kind: str, settings: dict[str, Any]) -> Module:
 
 
 RENAMED = {".block_sparse_moe.": ".mlp."}
-"""Modules that transformers 5 calls otherwise than files that older releases wrote."""
+"""Parts of module names in files of older releases, and what transformers 5 calls them."""
 
 DOWN = ("down_proj", "w2")
-"""The names of the last matrices of experts that a file stores one by one; those before are one parameter."""
+"""Names of the last matrix of an expert in a file. The model joins the earlier matrices in one parameter."""
 
 FEW = 3
 """Maximum names in a message."""
@@ -184,7 +186,7 @@ class _Matches:
         self.others: list[str] = []
 
     def add(self, tensor: StoredTensor, names: Sequence[str]) -> None:
-        """Add a tensor that holds parameters, each in proportion to its size; without any it is among the others."""
+        """Divide the bytes of a tensor among its parameters by their sizes; a tensor without any goes to ``others``."""
         sizes = [self.parameters[name].numel() for name in names]
         if not names:
             self.others.append(tensor.name)
@@ -219,15 +221,15 @@ class _Matches:
 
 
 def match_names(model: Module, tensors: Sequence[StoredTensor], names: Callable[[str], tuple[str, ...]]) -> StoredFile:
-    """Return how a file stores a model, by a table of its names of parameters.
+    """Return how a file stores a model, by a mapping of its tensor names to parameters.
 
     Args:
         model: the model.
         tensors: the tensors of the file.
-        names: returns the parameters that a tensor holds, together with others or in parts.
+        names: returns the names of the parameters that a tensor holds, in whole or in part.
 
     Raises:
-        CostError: if elements of a parameter are missing in the file, or are too many.
+        CostError: if the file has fewer or more elements of a parameter than the model.
     """
     matches = _Matches(model, tensors)
     found: Counter[str] = Counter()
@@ -242,20 +244,18 @@ def match_names(model: Module, tensors: Sequence[StoredTensor], names: Callable[
         stated = ", ".join(f"{name} ({found[name]:,} of {size:,})" for name, size in wrong[:FEW])
         is_older = any(".experts.0." in name for name, _ in wrong)
         remedy = "; install transformers 5, whose experts are one parameter" if is_older else ""
-        raise CostError(
-            f"it has other numbers of elements than {type(model).__name__} of transformers: {stated}{remedy}"
-        )
+        raise CostError(f"its tensors do not fit {type(model).__name__} of transformers: {stated} elements{remedy}")
     return matches.file()
 
 
 def match_modules(model: Module, tensors: Sequence[StoredTensor]) -> StoredFile:
-    """Return how a file stores a model, by its names of modules, in any packed form.
+    """Return how a file stores a model, by the module at the start of each tensor name, in any packed form.
 
-    A tensor without a parameter of its name belongs to those of the module at the start of its name: ``qweight``,
-    ``scales`` and ``qzeros`` of a layer are its weight, the tensors of all experts those of the module of experts.
+    A tensor name may differ from all parameters. The tensor then belongs to the parameters of its module: ``qweight``,
+    ``scales`` and ``qzeros`` of a layer to its weight, the tensors of each expert to those of the module of experts.
 
     Raises:
-        CostError: if a parameter has no tensor, or floating-point tensors of another number of elements.
+        CostError: if a parameter has no tensor, or its floating-point tensors have another number of elements.
     """
     matches, found, packed = _Matches(model, tensors), Counter[str](), set[str]()
     by_module: dict[str, list[str]] = defaultdict(list)
@@ -266,10 +266,10 @@ def match_modules(model: Module, tensors: Sequence[StoredTensor]) -> StoredFile:
         renamed = tensor.name
         for old, new in RENAMED.items():
             renamed = renamed.replace(old, new)
-        spelled = [each for name in (renamed, tensor.name) for each in (name, base + name, name.removeprefix(base))]
-        held = _held(spelled, matches.parameters, by_module)
+        candidates = [each for name in (renamed, tensor.name) for each in (name, base + name, name.removeprefix(base))]
+        held = _parameters_held(candidates, matches.parameters, by_module)
         matches.add(tensor, held)
-        if held and held[0] in spelled and not tensor.format.startswith(("int", "uint")):
+        if held and held[0] in candidates and not tensor.format.startswith(("int", "uint")):
             found[held[0]] += tensor.size
         else:
             packed.update(held)
@@ -277,7 +277,7 @@ def match_modules(model: Module, tensors: Sequence[StoredTensor]) -> StoredFile:
     if wrong := [name for name, size in sizes.items() if found[name] != size]:
         stated = ", ".join(f"{name} ({found[name]:,} of {sizes[name]:,})" for name in wrong[:FEW])
         raise CostError(
-            f"it has other numbers of elements than {type(model).__name__} of the configuration beside it: {stated}"
+            f"its tensors do not fit {type(model).__name__} of the config.json beside it: {stated} elements"
         )
     if missing := matches.missing():
         listed = ", ".join(missing[:FEW])
@@ -285,14 +285,14 @@ def match_modules(model: Module, tensors: Sequence[StoredTensor]) -> StoredFile:
     return matches.file()
 
 
-def _held(
-    spellings: Sequence[str], parameters: Mapping[str, Parameter], by_module: Mapping[str, Sequence[str]]
+def _parameters_held(
+    candidates: Sequence[str], parameters: Mapping[str, Parameter], by_module: Mapping[str, Sequence[str]]
 ) -> Sequence[str]:
     # Names may have the prefix of the model, or lack it.
-    for name in spellings:
+    for name in candidates:
         if name in parameters:
             return [name]
-    for name in spellings:
+    for name in candidates:
         words = name.split(".")
         for end in range(len(words) - 1, 0, -1):
             own = by_module.get(".".join(words[:end]), ())

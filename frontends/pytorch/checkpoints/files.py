@@ -1,7 +1,7 @@
-"""Headers of files of weights: GGUF of llama.cpp, and safetensors; never the weights.
+"""Readers of the headers of weight files, GGUF (llama.cpp) and safetensors; they never read the weights.
 
-Everything that a file states is bounded before memory is reserved for it. The last section maps the architectures of
-GGUF files to configurations of transformers.
+Every size in a file is checked against a bound before memory is allocated for it. The last section maps the
+architectures of GGUF files to configurations of transformers.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ MOST_PARTS = 3_000_000
 """Maximum texts and arrays inside arrays; a vocabulary of 260,000 tokens and its merges are 800,000."""
 
 LONGEST_KEY, LONGEST_TEXT = 2**16, 2**24
-"""Maximum bytes of a name, and of another text; a template of a chat has a few thousand."""
+"""Maximum bytes of a name, and of another text; a chat template has a few thousand."""
 
 GGUF_MOST_AXES = 4
 
@@ -120,7 +120,7 @@ MOST_ELEMENTS = 2**50
 PIECE = 2**20
 
 KEPT = 4096
-"""Arrays with more elements are not kept; of these only the length is known."""
+"""Maximum elements of an array that is kept; of longer arrays, only the length is kept."""
 
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
@@ -130,7 +130,7 @@ _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 
 
 class Array(NamedTuple):
-    """An array among the metadata that is too long to be kept, or that holds texts or arrays."""
+    """The length of an array in the metadata that is not kept: a long one, or one of texts or arrays."""
 
     length: int
 
@@ -151,11 +151,11 @@ def read_gguf(path: str) -> Gguf:
     """Return the header of a model.
 
     Args:
-        path: a file; of a model that is split over several, ``…-00001-of-00003.gguf``, any of them.
+        path: a file; for a model split over several files, any of them, ``…-00001-of-00003.gguf``.
 
     Raises:
         FileError: if a file cannot be read.
-        CostError: if it is not such a file, is damaged, or is beyond the bounds of this module.
+        CostError: if it is not a GGUF file, is damaged, or exceeds the bounds of this module.
     """
     first = _read(path)
     n_files = first.metadata.get("split.count", 1)
@@ -173,7 +173,7 @@ def _read(path: str) -> Gguf:
         try:
             return _Header(file).read()
         except CostError as error:
-            raise CostError(f"{path} is not a GGUF file that can be read: {error}") from error
+            raise CostError(f"{path} cannot be read as a GGUF file: {error}") from error
         except OSError as error:
             raise unreadable(Path(path), error) from error
 
@@ -183,7 +183,7 @@ class _Header:
         self._file = file
         self._data = b""
         self._at = 0
-        self._passed = self._parts = 0
+        self._buffer_start = self._n_parts = 0
 
     def read(self) -> Gguf:
         """Return the header."""
@@ -242,8 +242,8 @@ class _Header:
                 return tuple(x for (x,) in layout.iter_unpack(self._take(length * layout.size)))
             self._skip(length * layout.size)
             return Array(length)
-        self._parts += length
-        if self._parts > MOST_PARTS:
+        self._n_parts += length
+        if self._n_parts > MOST_PARTS:
             raise CostError(f"its metadata has more than {MOST_PARTS:,} texts and arrays inside arrays")
         for _ in range(length):
             if inner == _STRING:
@@ -273,10 +273,10 @@ class _Header:
         if self._at + size <= len(self._data):
             self._at += size
             return
-        if self._passed + self._at + size > GGUF_MOST_HEADER:
+        if self._buffer_start + self._at + size > GGUF_MOST_HEADER:
             raise CostError(f"its header has more than {GGUF_MOST_HEADER:,} bytes")
         left = size - (len(self._data) - self._at)
-        self._passed += self._at + size
+        self._buffer_start += self._at + size
         self._data, self._at = b"", 0
         while left and (piece := self._file.read(min(left, PIECE))):
             left -= len(piece)
@@ -284,11 +284,11 @@ class _Header:
             raise CostError("it ends inside of its header")
 
     def _take(self, size: int) -> bytes:
-        if self._passed + self._at + size > GGUF_MOST_HEADER:
+        if self._buffer_start + self._at + size > GGUF_MOST_HEADER:
             raise CostError(f"its header has more than {GGUF_MOST_HEADER:,} bytes")
         if self._at + size > len(self._data):
             rest = self._data[self._at :]
-            self._passed, self._at = self._passed + self._at, 0
+            self._buffer_start, self._at = self._buffer_start + self._at, 0
             self._data = rest + self._file.read(max(size - len(rest), 2**16))
             if size > len(self._data):
                 raise CostError("it ends inside of its header")
@@ -301,7 +301,7 @@ _NUMBERS = {kind: struct.Struct("<" + kind) for kind in _SCALARS.values()}
 
 # safetensors
 #
-# The format: https://github.com/huggingface/safetensors#format. A folder of them has a ``config.json`` beside.
+# The format: https://github.com/huggingface/safetensors#format. The folder also has a ``config.json``.
 
 
 INDEX, SUFFIX = "model.safetensors.index.json", ".safetensors"
@@ -341,7 +341,7 @@ def read_folder(path: str) -> tuple[StoredTensor, ...]:
 
     Raises:
         FileError: if a file cannot be read.
-        CostError: if one is not such a file, or is damaged.
+        CostError: if one is not a safetensors file, or is damaged.
     """
     folder = Path(path)
     names = _indexed(folder / INDEX) if is_file(folder / INDEX) else [each.name for each in folder.glob(f"*{SUFFIX}")]
@@ -362,7 +362,7 @@ def read_safetensors(path: str) -> tuple[StoredTensor, ...]:
 
     Raises:
         FileError: if it cannot be read.
-        CostError: if it is not such a file, or is damaged.
+        CostError: if it is not a safetensors file, or is damaged.
     """
     with open_file(path) as file:
         try:
@@ -387,7 +387,7 @@ def _tensor(name: str, entry: Any, path: str) -> StoredTensor:
     if not isinstance(dtype, str) or dtype not in DTYPES:
         raise CostError(f"{path}: tensor {name!r} has the dtype {dtype!r:.40}, which is unknown")
     if not _are_sizes(shape) or not _are_sizes(ends) or len(shape) > SAFETENSORS_MOST_AXES or len(ends) != 2:
-        raise CostError(f"{path}: tensor {name!r} has no shape, or no offsets")
+        raise CostError(f"{path}: tensor {name!r} has no valid shape or data_offsets")
     bits, n_elements = BITS[DTYPES[dtype]], 1
     for size in shape:
         n_elements *= size
@@ -433,21 +433,21 @@ class Architecture(NamedTuple):
     """The transformers configuration and parameter names of an architecture of llama.cpp.
 
     Attributes:
-        kind: the type of its configuration in transformers.
+        kind: its ``model_type`` in transformers.
         settings: returns the settings that only this architecture has.
-        names: the parts of names of parameters that differ from :data:`NAMES`.
-        layers: where its layers are.
+        names: parameter names that differ from :data:`NAMES`.
+        layers: the path of its layers.
         keys: names of settings that differ from :data:`KEYS`.
     """
 
     kind: str
-    settings: Callable[[_Head], Mapping[str, Any]] = lambda head: {}
+    settings: Callable[[_Metadata], Mapping[str, Any]] = lambda metadata: {}
     names: Mapping[str, tuple[str, ...]] = {}
     layers: str = "model.layers"
     keys: Mapping[str, str] = {}
 
 
-class _Head:
+class _Metadata:
     def __init__(self, name: str, file: Gguf) -> None:
         self._name, self._metadata = name, file.metadata
         self.tensors: Mapping[str, StoredTensor] = {tensor.name: tensor for tensor in file.tensors}
@@ -491,7 +491,9 @@ class _Head:
         if isinstance(value, tuple) and len(set(value)) == 1:
             value = value[0]
         if isinstance(value, tuple):
-            raise CostError(f"its layers differ in {self._name}.{key}, as no model of this type in transformers does")
+            raise CostError(
+                f"its layers differ in {self._name}.{key}, which this model in transformers does not support"
+            )
         if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= MOST:
             raise CostError(f"{self._name}.{key} is {value!r:.40} (expected an integer from 1 to {MOST:,})")
         return value
@@ -544,7 +546,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     **_ATTENTION,
     **_FEED_FORWARD,
 }
-"""The modules or parameters of transformers by the part of a tensor's name; those of layers without ``blk.N``."""
+"""Modules or parameters of transformers by tensor name; tensor names of layers are without ``blk.N``."""
 
 _FOUR_NORMS = {
     "ffn_norm": ("pre_feedforward_layernorm",),
@@ -586,63 +588,66 @@ _MAMBA = {
 }
 
 
-def _head_dim(head: _Head) -> Mapping[str, Any]:
-    heads = head.number("attention.head_count")
-    return {"head_dim": head.optional("attention.key_length") or head.number("embedding_length") // heads}
+def _head_dim(metadata: _Metadata) -> Mapping[str, Any]:
+    heads = metadata.number("attention.head_count")
+    return {"head_dim": metadata.optional("attention.key_length") or metadata.number("embedding_length") // heads}
 
 
-def _llama(head: _Head) -> Mapping[str, Any]:
-    biases = {"attention_bias": head.has("blk.0.attn_q.bias"), "mlp_bias": head.has("blk.0.ffn_gate.bias")}
-    return {**_head_dim(head), **biases}
+def _llama(metadata: _Metadata) -> Mapping[str, Any]:
+    biases = {"attention_bias": metadata.has("blk.0.attn_q.bias"), "mlp_bias": metadata.has("blk.0.ffn_gate.bias")}
+    return {**_head_dim(metadata), **biases}
 
 
-def _mixtral(head: _Head) -> Mapping[str, Any]:
-    used = head.number("expert_used_count")
-    return {**_head_dim(head), "num_local_experts": head.number("expert_count"), "num_experts_per_tok": used}
+def _mixtral(metadata: _Metadata) -> Mapping[str, Any]:
+    used = metadata.number("expert_used_count")
+    return {**_head_dim(metadata), "num_local_experts": metadata.number("expert_count"), "num_experts_per_tok": used}
 
 
-def _experts(head: _Head) -> Mapping[str, Any]:
-    sizes = {"num_experts": head.number("expert_count"), "num_experts_per_tok": head.number("expert_used_count")}
-    return {**sizes, "moe_intermediate_size": head.axis("blk.0.ffn_gate_exps.weight", 1)}
+def _experts(metadata: _Metadata) -> Mapping[str, Any]:
+    sizes = {
+        "num_experts": metadata.number("expert_count"),
+        "num_experts_per_tok": metadata.number("expert_used_count"),
+    }
+    return {**sizes, "moe_intermediate_size": metadata.axis("blk.0.ffn_gate_exps.weight", 1)}
 
 
-def _qwen2_moe(head: _Head) -> Mapping[str, Any]:
-    return {**_experts(head), "shared_expert_intermediate_size": head.axis("blk.0.ffn_gate_shexp.weight", 0)}
+def _qwen2_moe(metadata: _Metadata) -> Mapping[str, Any]:
+    return {**_experts(metadata), "shared_expert_intermediate_size": metadata.axis("blk.0.ffn_gate_shexp.weight", 0)}
 
 
-def _windows(head: _Head) -> Mapping[str, Any]:
-    return {**_head_dim(head), "sliding_window": head.number("attention.sliding_window")}
+def _windows(metadata: _Metadata) -> Mapping[str, Any]:
+    return {**_head_dim(metadata), "sliding_window": metadata.number("attention.sliding_window")}
 
 
-def _rotary(head: _Head) -> Mapping[str, Any]:
+def _rotary(metadata: _Metadata) -> Mapping[str, Any]:
     # Phi and StableLM rotate a part of each head.
-    of_head = head.number("embedding_length") // head.number("attention.head_count")
-    part = (head.optional("rope.dimension_count") or of_head) / max(of_head, 1)
+    of_head = metadata.number("embedding_length") // metadata.number("attention.head_count")
+    part = (metadata.optional("rope.dimension_count") or of_head) / max(of_head, 1)
     return {"partial_rotary_factor": part}
 
 
-def _phi3(head: _Head) -> Mapping[str, Any]:
+def _phi3(metadata: _Metadata) -> Mapping[str, Any]:
     # llama.cpp writes 0 for models without a window, Phi-4 and others.
-    window = None if head.is_zero("attention.sliding_window") else head.optional("attention.sliding_window")
-    return {**_rotary(head), "sliding_window": window}
+    window = None if metadata.is_zero("attention.sliding_window") else metadata.optional("attention.sliding_window")
+    return {**_rotary(metadata), "sliding_window": window}
 
 
-def _stablelm(head: _Head) -> Mapping[str, Any]:
-    return {**_rotary(head), "use_qkv_bias": head.has("blk.0.attn_q.bias")}
+def _stablelm(metadata: _Metadata) -> Mapping[str, Any]:
+    return {**_rotary(metadata), "use_qkv_bias": metadata.has("blk.0.attn_q.bias")}
 
 
-def _mamba(head: _Head) -> Mapping[str, Any]:
+def _mamba(metadata: _Metadata) -> Mapping[str, Any]:
     return {
-        "state_size": head.number("ssm.state_size"),
-        "conv_kernel": head.number("ssm.conv_kernel"),
-        "time_step_rank": head.number("ssm.time_step_rank"),
-        "intermediate_size": head.number("ssm.inner_size"),
-        "expand": head.number("ssm.inner_size") // head.number("embedding_length"),
+        "state_size": metadata.number("ssm.state_size"),
+        "conv_kernel": metadata.number("ssm.conv_kernel"),
+        "time_step_rank": metadata.number("ssm.time_step_rank"),
+        "intermediate_size": metadata.number("ssm.inner_size"),
+        "expand": metadata.number("ssm.inner_size") // metadata.number("embedding_length"),
     }
 
 
-def _starcoder2(head: _Head) -> Mapping[str, Any]:
-    return {"sliding_window": None, "use_bias": head.has("blk.0.attn_q.bias")}
+def _starcoder2(metadata: _Metadata) -> Mapping[str, Any]:
+    return {"sliding_window": None, "use_bias": metadata.has("blk.0.attn_q.bias")}
 
 
 ARCHITECTURES: Mapping[str, Architecture] = {
@@ -650,7 +655,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "qwen2": Architecture("qwen2"),
     "qwen2moe": Architecture("qwen2_moe", _qwen2_moe),
     "qwen3": Architecture("qwen3", _head_dim),
-    "qwen3moe": Architecture("qwen3_moe", lambda head: {**_head_dim(head), **_experts(head)}),
+    "qwen3moe": Architecture("qwen3_moe", lambda metadata: {**_head_dim(metadata), **_experts(metadata)}),
     "gemma": Architecture("gemma", _head_dim),
     "gemma2": Architecture("gemma2", _windows, _FOUR_NORMS),
     "gemma3": Architecture("gemma3_text", _windows, _FOUR_NORMS),
@@ -685,21 +690,21 @@ def settings_of(file: Gguf, architecture: Architecture) -> dict[str, Any]:
     Raises:
         CostError: if the file does not state them.
     """
-    head = _Head(file.metadata["general.architecture"], file)
+    metadata = _Metadata(file.metadata["general.architecture"], file)
     settings: dict[str, Any] = {
-        "vocab_size": head.axis("token_embd.weight", 0),
-        "tie_word_embeddings": not head.has("output.weight"),
+        "vocab_size": metadata.axis("token_embd.weight", 0),
+        "tie_word_embeddings": not metadata.has("output.weight"),
         **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id")),  # defaults may be beyond the vocabulary
     }
     for key, name in KEYS.items():
         if architecture.kind != "mamba" or key in ("embedding_length", "block_count"):
-            settings[architecture.keys.get(key, name)] = head.number(key)
-    if kv := head.optional("attention.head_count_kv") if architecture.kind != "mamba" else None:
+            settings[architecture.keys.get(key, name)] = metadata.number(key)
+    if kv := metadata.optional("attention.head_count_kv") if architecture.kind != "mamba" else None:
         settings["num_key_value_heads"] = kv
-    found = {name.split(".")[1] for name in head.tensors if name.startswith("blk.")}
+    found = {name.split(".")[1] for name in metadata.tensors if name.startswith("blk.")}
     if (stated := settings["num_hidden_layers"]) != len(found) or stated > MOST_LAYERS:
         raise CostError(f"it states {stated:,} layers, and stores tensors of {len(found):,} (at most {MOST_LAYERS:,})")
-    return {**settings, **architecture.settings(head)}
+    return {**settings, **architecture.settings(metadata)}
 
 
 def parameters_of(tensor: str, architecture: Architecture) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 This process is one rank of a mesh without other processes: its fake process group communicates with nobody. The later
 sections patch collectives, ``fully_shard``, ``DistributedDataParallel`` and pipeline stages, which would otherwise need
-the other processes, or data.
+other processes or data.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def check_plan(mesh: object, plan: object, rank: object) -> None:
     """Check the options of a parallel run.
 
     Raises:
-        TypeError, ValueError: if one is invalid, or if one of mesh and plan is there without the other.
+        TypeError, ValueError: if one is invalid, or if mesh or plan is missing.
     """
     world = check_mesh(mesh)
     check_rank(rank, world)
@@ -123,9 +123,9 @@ def simulated_mesh(sizes: Mapping[str, int], rank: int = 0) -> Iterator[Any]:
     """Make this process one rank of a mesh of processes that do not exist.
 
     Inside the context, PyTorch distributes models as in a real run (``parallelize_module``, ``fully_shard``,
-    ``DistributedDataParallel``), also on the meta device. Collectives return tensors of the right shapes, whose values
-    mean nothing. Afterwards there is no process group, and ``torch.distributed`` is as it was before, also after an
-    exception::
+    ``DistributedDataParallel``), also on the meta device. Collectives return tensors of the right shapes with
+    meaningless values. Afterwards, also after an exception, there is no process group, and ``torch.distributed``
+    is restored::
 
         with simulated_mesh({"dp": 2, "tp": 4}) as mesh, ComputationalCostHook() as hook:
             parallelize_module(net, mesh["tp"], plan)(torch.empty(1, 128, device="meta"))
@@ -198,7 +198,9 @@ def _distributed() -> Any:
     if not distributed.is_available():
         raise CostError(f"PyTorch {torch.__version__} was built without torch.distributed, which a mesh needs")
     if find_spec("torch.distributed.tensor._random") is None:
-        raise CostError(f"PyTorch {torch.__version__} has no distributed tensors yet, which a mesh needs; 2.5 has them")
+        raise CostError(
+            f"PyTorch {torch.__version__} has no distributed tensors, which a mesh needs; install 2.5 or later"
+        )
     try:
         from torch.testing._internal.distributed import fake_pg  # noqa: F401 - registers the backend
     except ImportError as error:
@@ -219,8 +221,8 @@ def _start(stack: ExitStack, distributed: Any, rank: int, world: int) -> None:
 
 
 def _forget_groups() -> None:
-    # Cached meshes would keep groups that no longer exist. Up to PyTorch 2.9, the mask of an embedding that is divided
-    # by rows is in the second cache, too.
+    # Cached meshes would keep groups that no longer exist. Up to PyTorch 2.9, the second cache also has the mask of
+    # row-sharded embeddings.
     from torch.distributed.tensor import DTensor, _redistribute
 
     cached = DTensor._op_dispatcher.sharding_propagator.propagate_op_sharding
@@ -251,7 +253,7 @@ def _restore_random_state(before: object) -> None:
 
 
 def communicate_on_meta(stack: ExitStack) -> None:
-    """Register the missing kernels, which call the process group as a CPU's do, until ``stack`` is closed."""
+    """Register missing kernels, which call the process group like CPU kernels, until ``stack`` is closed."""
     library = torch.library.Library("c10d", "IMPL")
     stack.callback(library._destroy)
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
@@ -273,8 +275,8 @@ def _as_on_cpu(operator: Any) -> Callable[..., Any]:
 
 # ``fully_shard`` on meta tensors
 #
-# It asks for the device of the mesh, its streams, and parameters with data, in four places. On the meta device there
-# is nothing to wait for, as on a CPU, and nothing to compute with.
+# In four places, it uses the device of the mesh, its streams, or parameters with data. These are patched: on the meta
+# device nothing is computed and nothing waits.
 
 
 _PACKAGE = "torch.distributed.fsdp._fully_shard"
@@ -368,11 +370,11 @@ def reduce_in_simulation(stack: ExitStack) -> None:
 
 @contextmanager
 def unsynchronized(model: Module, shards_too: bool) -> Iterator[None]:
-    """Keep gradients to this process inside the context, as training does for all micro-batches but the last.
+    """Do not reduce gradients inside the context, as training does for all micro-batches but the last.
 
     Args:
         model: the distributed model.
-        shards_too: whether ``fully_shard`` keeps them, too. It would reduce them, so that only shards are held.
+        shards_too: whether ``fully_shard`` also keeps whole gradients, instead of reducing them to shards.
     """
     from torch.nn.parallel import DistributedDataParallel
 
@@ -392,8 +394,8 @@ def _do_nothing(*args: Any, **kwargs: Any) -> bool:
 
 def _with_buckets(initialize: Callable[..., None]) -> Callable[..., None]:
     # The first step has one bucket for all gradients. After it, DistributedDataParallel makes buckets in the order in
-    # which gradients were ready, for which it asks the other processes. Here it is the reverse order of the parameters,
-    # and holds in every step.
+    # which gradients were ready, and agrees with the other processes on it. Here, every step has buckets in the reverse
+    # order of the parameters.
     @wraps(initialize)
     def initialized(self: Any, *args: Any, **kwargs: Any) -> None:
         package = torch.distributed
@@ -426,7 +428,7 @@ def _with_hook(kind: Any) -> Callable[..., Any]:
 
 def _all_reduce(group: Any, bucket: Any) -> torch.futures.Future[torch.Tensor]:
     # Without a hook, gradients are divided by the number of processes while they are copied to the bucket. Here the
-    # reduction multiplies them, which is as many operations.
+    # reduction scales them, with the same number of operations.
     factor = torch.distributed._make_nccl_premul_sum(1 / group.size())
     torch.distributed.all_reduce(bucket.buffer(), factor, group=group)
     reduced: torch.futures.Future[torch.Tensor] = torch.futures.Future()
@@ -454,9 +456,9 @@ def run_stages_alone(stack: ExitStack) -> None:
         replace(stack, schedule, "_warmup_p2p", _begin)
     stages = sys.modules.get("torch.distributed.pipelining.stage")
     stage: Any = getattr(stages, "_PipelineStageBase", None)
-    asking: Any = getattr(stages, "PipelineStage", None)
-    if hasattr(asking, "_shape_inference"):
-        replace(stack, asking, "_shape_inference", _ask)
+    inferring: Any = getattr(stages, "PipelineStage", None)
+    if hasattr(inferring, "_shape_inference"):
+        replace(stack, inferring, "_shape_inference", _refuse_shape_inference)
         if hasattr(stage, "_get_init_p2p_neighbors_ops"):
             replace(stack, stage, "_get_init_p2p_neighbors_ops", lambda _stage: [])
     names = ("get_bwd_send_ops", "get_bwd_recv_ops")
@@ -471,11 +473,11 @@ def _begin(schedule: Any, stages: list[Any], has_backward: bool, p2p_done: bool)
 
     for stage in stages:
         if InferenceMode.needs_dynamic(stage._user_meta, has_backward):
-            _ask(stage)
+            _refuse_shape_inference(stage)
         stage._inference_mode = InferenceMode.STATIC
 
 
-def _ask(stage: Any, *_arguments: Any) -> NoReturn:
+def _refuse_shape_inference(stage: Any, *_arguments: Any) -> NoReturn:
     raise CostError(
         f"stage {stage.stage_index} of the pipeline has no neighbors in a simulated mesh. Pass the shapes that it "
         "receives and sends: PipelineStage(…, input_args=…, output_args=…)"
@@ -494,7 +496,7 @@ def _marking(transfers_of: Callable[..., list[Any]]) -> Callable[..., list[Any]]
 
 
 def _in_phases(transfer: Callable[..., Any]) -> Callable[..., Any]:
-    # It returns the works to wait for, as a list; until PyTorch 2.6, only the last one.
+    # ``transfer`` returns a list of works to wait for; until PyTorch 2.6, only the last work.
     @wraps(transfer)
     def transferred(transfers: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
         works: Any = []

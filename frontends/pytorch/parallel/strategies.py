@@ -1,6 +1,6 @@
-"""Plans by name or by their parts: common ways to distribute a model that has no plan.
+"""Plans for models without a plan of their own: sharding (FSDP), tensor, sequence and expert parallelism.
 
-Blocks are sharded, split by the model's ``tp_plan``, or share a sequence; experts are divided over processes.
+A block is one of the modules that a model repeats, such as a transformer layer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..tensors import matching, modules_of
 from ..training import wrap_forward
 
 STRATEGIES = ("fully_sharded",)
-"""The plans that have a name."""
+"""The names of plans."""
 
 
 class Repeated(NamedTuple):
@@ -59,12 +59,12 @@ def repeated(model: Module) -> Repeated:
 
 
 def fully_sharded(model: Module, mesh: Any, blocks: Sequence[Module] | None = None) -> Module:
-    """Shard the parameters of a model by ``fully_shard``: each block together, and all others.
+    """Shard the parameters of a model by ``fully_shard``: each block as a group, and the rest as one.
 
     Args:
         model: the copy of the model.
         mesh: the mesh of processes, of one dimension.
-        blocks: the blocks; default: those that it repeats.
+        blocks: the blocks; default: as :func:`repeated` finds them.
 
     Raises:
         CostError: if this PyTorch has no ``fully_shard``.
@@ -90,11 +90,11 @@ def _shard(module: Module, mesh: Any) -> Any:
 
 
 _WHOLE = ("replicated_with_grad_allreduce",)
-"""Styles of ``tp_plan`` of modules that every process holds whole."""
+"""``tp_plan`` styles of modules that every process holds in full."""
 
 
 def tensor_styles(model: Module) -> dict[str, Any]:
-    """Return the styles of ``parallelize_module`` for the ``tp_plan`` of a model, as models of transformers have one.
+    """Return the styles of ``parallelize_module`` for the ``tp_plan`` of a model, an attribute in transformers.
 
     Styles of experts are left out, see :func:`split_experts`.
 
@@ -114,7 +114,7 @@ def tensor_styles(model: Module) -> dict[str, Any]:
     }
     stated = getattr(model, "tp_plan", None)
     if not stated:
-        raise CostError(f"{type(model).__name__} states no plan of tensor parallelism, an attribute tp_plan")
+        raise CostError(f"{type(model).__name__} has no plan of tensor parallelism: give it an attribute tp_plan")
     experts = tuple(name for name, style in stated.items() if style == SPLIT)
     kept = {name: style for name, style in stated.items() if style not in _WHOLE and not name.startswith(experts)}
     if wrong := [style for style in kept.values() if style not in styles]:
@@ -123,7 +123,7 @@ def tensor_styles(model: Module) -> dict[str, Any]:
 
 
 Place: TypeAlias = "tuple[int, str]"
-"""The kind of a block and the name of a parameter in it; -1 and the whole name outside of blocks."""
+"""The kind of a block and the name of a parameter in it; outside of blocks, -1 and the full name."""
 
 
 class Gradient(NamedTuple):
@@ -135,7 +135,7 @@ class Gradient(NamedTuple):
         dtype: the dtype.
         shape, strides, offset: of the local part in the storage.
         placements: how it is distributed; None for a plain tensor.
-        whole: its shape and strides if it is distributed.
+        whole: shape and strides of the full gradient if it is distributed.
     """
 
     storage: int
@@ -173,8 +173,8 @@ class Gradient(NamedTuple):
 class Layout:
     """A plan that distributes a model, or some of its blocks, over a mesh.
 
-    ``fsdp * cp`` processes have tokens of their own. Groups of ``ep`` neighbors among them divide the experts; the
-    groups shard these parts, and all processes shard the other parameters.
+    ``fsdp * cp`` processes have different tokens. Groups of ``ep`` neighbors among them divide the experts, and each
+    part is sharded over the groups. All processes shard the other parameters.
 
     Args:
         kinds: the kinds of the blocks to keep, in order; None: the blocks of the model.
@@ -182,7 +182,7 @@ class Layout:
         tp: number of processes that share every block.
         cp: number of processes that share every sequence.
         ep: number of processes that divide the experts.
-        gradients: the gradients that parameters begin with, the attribute of an earlier plan; default: none.
+        gradients: the initial gradients of parameters, :attr:`gradients` of an earlier plan; default: none.
 
     Attributes:
         mesh: the sizes of the mesh.
@@ -209,6 +209,7 @@ class Layout:
         self._shards = fsdp > 1
         self._cp = cp
         self._ep = ep
+        # The smaller of cp and ep is the innermost dimension, so that groups of either size are neighbors in the mesh.
         inner, middle = min(cp, ep), max(cp, ep) // min(cp, ep)
         self.mesh = {"outer": max(fsdp * cp // (inner * middle), 1), "middle": middle, "inner": inner, "tp": tp}
         self.expert_parameters = 0
@@ -249,7 +250,7 @@ class Layout:
                 parameter.grad = gradient.on(storages[shared], parameter)
 
     def _place_of(self, name: str) -> tuple[Place, int]:
-        # Parameters of blocks of a kind have equal places; the number is that of the block.
+        # The place of a parameter, equal in all blocks of a kind, and the number of its block.
         for i, block in enumerate(self.blocks):
             if name.startswith(f"{block}."):
                 return (self._kinds[i] if self._kinds else 0, name[len(block) :]), i
@@ -257,7 +258,7 @@ class Layout:
 
     def _distributed(self, model: Module, mesh: Any) -> Module:
         found = repeated(model)
-        blocks = found.blocks if self._kinds is None else _leave(found, self._kinds)
+        blocks = found.blocks if self._kinds is None else _keep_blocks(found, self._kinds)
         self.blocks = [name for name, module in model.named_modules() if any(module is block for block in blocks)]
         if mesh["tp"].size() > 1:
             from torch.distributed.tensor.parallel import parallelize_module
@@ -282,8 +283,8 @@ class Layout:
         return ("inner",) if is_less else ("middle", "inner")
 
 
-def _leave(found: Repeated, kinds: Sequence[int]) -> list[Module]:
-    # A kind with too few blocks has its first block copied.
+def _keep_blocks(found: Repeated, kinds: Sequence[int]) -> list[Module]:
+    # One block per kind, in this order. A kind with too few blocks repeats a copy of its first block.
     container = found.container
     assert container is not None
     by_kind: dict[int, list[Module]] = {}
@@ -321,7 +322,7 @@ class Distribution:
     Attributes:
         kinds: the kind of each block that it repeats: equal numbers for blocks with equal parameters.
         kind: the name of their class.
-        width: whether the model states a plan of tensor parallelism.
+        width: whether the model has a plan of tensor parallelism.
         experts: the number of experts that can be divided over devices; 0 without any.
     """
 
@@ -349,24 +350,24 @@ def named_plan(name: str) -> Callable[[Module, Any], Module]:
     return {"fully_sharded": fully_sharded}[name]
 
 
-# Experts of a mixture, divided over processes: some of them, or a part of the width of each
+# Experts of a mixture: distributed over processes, or split over processes along their width
 
 
 DISPATCHED = "ep_dispatch_experts"
-"""The style, in an attribute ``ep_plan`` of a model, of modules whose experts are divided over processes."""
+"""The ``ep_plan`` style of modules whose experts are distributed over processes."""
 
 SPLIT = "moe_tp_experts"
-"""The style, in ``tp_plan``, of modules of experts that are each divided over processes."""
+"""The ``tp_plan`` style of modules in which every expert is split over processes."""
 
 _AXES = {"packed_colwise": -2, "colwise": -2, "rowwise": -1}
 """The axis of a weight of experts, ``(experts, outputs, inputs)``, that a style of ``tp_plan`` divides."""
 
 
 def experts_of(model: Module) -> dict[str, Module]:
-    """Return the modules of experts of a model by name, as its attribute ``ep_plan`` states them.
+    """Return the modules of experts of a model by name, from its attribute ``ep_plan``.
 
     A module of experts is called with rows ``(rows, width)``, the experts of each row ``(rows, k)`` and their weights
-    ``(rows, k)``, returns rows, and has an attribute ``num_experts``, the first dimension of all of its parameters.
+    ``(rows, k)``. It returns rows. Its attribute ``num_experts`` is the first dimension of all of its parameters.
     """
     stated = getattr(model, "ep_plan", None) or {}
     return dict(matching(model, (name for name, style in stated.items() if style == DISPATCHED)))
@@ -382,11 +383,11 @@ def divide_experts(model: Module, mesh: Any) -> None:
         mesh: a mesh of one dimension.
 
     Raises:
-        CostError: if the model states no experts, or their number is not a multiple of the number of processes.
+        CostError: if the model has no experts, or their number is not a multiple of the number of processes.
     """
     if DISPATCHED not in (getattr(model, "ep_plan", None) or {}).values():
         raise CostError(
-            f'{type(model).__name__} states no experts to divide, an attribute ep_plan with the style "{DISPATCHED}"'
+            f'{type(model).__name__} has no experts to divide: its ep_plan gives no module the style "{DISPATCHED}"'
         )
     n = mesh.size()
     for name, module in experts_of(model).items():
@@ -395,7 +396,7 @@ def divide_experts(model: Module, mesh: Any) -> None:
         for key, parameter in module.named_parameters(recurse=False):
             _divide(module, key, parameter, 0, n)
         module.num_experts //= n
-        wrap_forward(module, partial(_exchanged, mesh.get_group(), module.num_experts))
+        wrap_forward(module, partial(_forward_with_exchange, mesh.get_group(), module.num_experts))
 
 
 def split_experts(model: Module, mesh: Any) -> None:
@@ -417,21 +418,23 @@ def split_experts(model: Module, mesh: Any) -> None:
                     swapped = parameter.dim() > 2 and getattr(module, "is_transposed", False)
                     axis = -3 - axis if swapped else max(axis, -parameter.dim() + 1)
                     _divide(module, key, parameter, axis, mesh.size())
-            wrap_forward(module, partial(_added, mesh.get_group()))
+            wrap_forward(module, partial(_forward_of_split_experts, mesh.get_group()))
 
 
 def _divide(module: Module, name: str, parameter: Parameter, axis: int, n: int) -> None:
     size = [*parameter.shape]
     if size[axis] % n:
-        raise CostError(f"{name} of {type(module).__name__} of {size[axis]} cannot be divided over {n} processes")
+        raise CostError(
+            f"{name} of {type(module).__name__}, with an axis of {size[axis]}, cannot be divided over {n} processes"
+        )
     size[axis] //= n
     setattr(module, name, Parameter(parameter.new_empty(size), parameter.requires_grad))
 
 
-def _exchanged(
+def _forward_with_exchange(
     group: Any, n_experts: int, forward: Callable[..., Tensor], x: Tensor, index: Tensor, weights: Tensor
 ) -> Tensor:
-    # Rows go to the processes of their experts with their weights; what returns is added.
+    # Send rows and their weights to the processes of their experts, and add the returned results.
     k = index.shape[-1]
     rows = x.unsqueeze(1).expand(-1, k, -1).reshape(-1, x.shape[-1])
     rows, scales = (_all_to_all(value, group) for value in (rows, weights.reshape(-1, 1)))
@@ -446,7 +449,9 @@ def _all_to_all(rows: Tensor, group: Any) -> Tensor:
     return exchanged(rows, group)
 
 
-def _added(group: Any, forward: Callable[..., Tensor], x: Tensor, index: Tensor, weights: Tensor) -> Tensor:
+def _forward_of_split_experts(
+    group: Any, forward: Callable[..., Tensor], x: Tensor, index: Tensor, weights: Tensor
+) -> Tensor:
     # ``shared`` adds the gradients of the inputs, which all parts read.
     return added(forward(shared(x, group), index, shared(weights, group)), group)
 
@@ -462,8 +467,8 @@ def share_sequence(blocks: Iterable[Module], group: Any) -> None:
     """Make attention in the blocks of a model read the keys and values of all processes of a group.
 
     The blocks then run on a part of the tokens. ``scaled_dot_product_attention`` gathers keys and values, as in Llama 3
-    (arXiv:2407.21783, section 3.3.2); a ring sends the same bytes. Causal attention is balanced: each process has its
-    own pairs, and half of those of its queries with the keys of all others.
+    (arXiv:2407.21783, section 3.3.2); a ring sends the same bytes. Causal attention is balanced: each process computes
+    the causal pairs of its own tokens, and half of the pairs of its queries with the keys of all others.
 
     Args:
         blocks: the blocks, of a copy of a model.
@@ -485,7 +490,10 @@ def _with_keys_of_all(group: Any, forward: Callable[..., Any], *args: Any, **kwa
         replace(stack, functional, "scaled_dot_product_attention", attention)
         made = forward(*args, **kwargs)
     if not n_calls:
-        raise CostError("a sequence can be divided in models whose blocks call scaled_dot_product_attention only")
+        raise CostError(
+            "cannot divide a sequence: no block calls scaled_dot_product_attention. In transformers, make the model "
+            'with attn_implementation="sdpa"'
+        )
     return made
 
 

@@ -1,4 +1,4 @@
-"""A JSON file, read piece by piece: items of long lists one at a time, with bounds on what a file may hold."""
+"""A JSON file, read piece by piece: long lists one item at a time, with bounds on items and file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST = 2**33
 """Maximum characters of a file after decompression."""
 
 MOST_RATIO, UNPACKED = 64, 2**23
-"""How much larger a file may be after decompression than before, beyond a size; traces have ratios of 10 to 30."""
+"""Maximum ratio of decompression, for files of more than ``UNPACKED`` bytes; traces have ratios of 10 to 30."""
 
 MOST_PARTS = 2 * 10**6
 """Maximum values inside one item."""
@@ -38,7 +38,7 @@ LONGEST_GAP = 2**22
 """Maximum white space between two values."""
 
 SHORTEST, FEW = 20, 10**5
-"""Minimum characters of an item on average, if there are more than a few; an event has a hundred."""
+"""Minimum characters per item on average, in files with more than ``FEW`` items; an event has a hundred."""
 
 _GZIP = b"\x1f\x8b"
 
@@ -56,12 +56,12 @@ class JsonStream:
     Args:
         path: the file.
         lists: the keys of the object whose lists are yielded item by item.
-        opened: the keys of lists of objects that may be longer than an item, and of objects inside these: the lists of
-            all of them are yielded item by item, too, with both keys, ``"buffer_records/kernel_dispatch"``. The key of
-            a list is yielded with None before each of its objects.
+        opened: keys of lists with objects longer than ``LONGEST``, and keys of objects inside these. Lists inside them
+            are yielded item by item with both keys, ``"buffer_records/kernel_dispatch"``. The key of a list is yielded
+            with None before each of its objects.
 
     Attributes:
-        is_cut: whether the file ended inside of a value, once everything was read.
+        is_cut: whether the file ended inside of a value; set when everything was read.
     """
 
     is_cut: bool
@@ -105,7 +105,7 @@ class JsonStream:
         self._pieces = self._inflated(file) if is_packed else iter(partial(file.read, CHUNK), b"")
 
     def _inflated(self, file: IO[bytes]) -> Iterator[bytes]:
-        # A file that was cut is read as far as it goes.
+        # A truncated file is read up to its end.
         inflate = zlib.decompressobj(wbits=31)
         while data := file.read(CHUNK):
             self._n_packed += len(data)
@@ -122,7 +122,7 @@ class JsonStream:
         self.is_cut |= not inflate.eof
 
     def _check_end(self) -> None:
-        # The last bytes of compressed data are a checksum: the text may be whole and the file cut.
+        # Compressed data ends in a checksum: a file can be cut although its text is complete.
         if self._n_packed:
             try:
                 for _ in self._pieces:
@@ -193,8 +193,8 @@ class JsonStream:
         self._at += 1
 
     def _batch(self) -> list[Any]:
-        # Items of the text at hand, parsed at once if the text between two of them is found again further on: what can
-        # be read as a list is read item by item as the same list.
+        # Parse the buffered text up to the last separator of items at once. If it parses as a list, the items are the
+        # same as when read one by one.
         start = self._at
         opening = self._peek()
         separator = self._text[start - 1 : self._at + 1]
@@ -268,7 +268,7 @@ class JsonStream:
             if not self._read_more():
                 return False, None
             while len(self._text) - self._at < 2 * length and self._read_more():
-                pass  # a value that is read again whenever it has doubled is read twice at most
+                pass  # parsing again only after the text has doubled keeps the time linear
 
     def _read_more(self) -> bool:
         if self._is_over:

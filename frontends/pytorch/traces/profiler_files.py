@@ -1,6 +1,6 @@
-"""Files of profilers other than JSON: protobufs of Perfetto and XSpace, SQLite of Nsight Systems, CSV of rocprofv3.
+"""Readers of other profiles: protobufs of Perfetto and XSpace, SQLite of Nsight Systems, CSV and JSON of rocprofv3.
 
-All are untrusted input: their readers have bounds on time and memory.
+The files are untrusted input: readers have bounds on time and memory.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from .records import Kernel, Launch, Op, Recorded, Span, Thread
 # Chrome trace with the same tracks. A file of XSpace has the operators of XLA with their times and, on accelerators,
 # the FLOPs and bytes of XLA's cost analysis.
 #
-# The files are untrusted input. A field takes at least two bytes, and every byte is read once per enclosing message, of
-# which there are few: time is linear in the size of a file. Inflated packets are bounded, too.
+# A field takes at least two bytes, and every byte is read once per enclosing message. Messages are nested only a few
+# levels deep, so time is linear in the size of a file. Inflated packets are bounded, too.
 
 MOST_BYTES = 2**29
 """Maximum size of a file."""
@@ -51,10 +51,10 @@ MOST_RATIO, MOST_SMALL = 64, 2**23
 GZIP = b"\x1f\x8b"
 
 REPLACED = "\ufffd".encode()
-"""What a program writes in place of bytes that are no text."""
+"""The character that replaces invalid bytes when binary data is saved as text."""
 
 FIRST_OF_PACKETS = 6
-"""The minimum number of the first field of a Perfetto packet; planes of XSpace begin with their id or name."""
+"""The minimum number of the first field of a Perfetto packet; planes of XSpace begin with a lower one."""
 
 _NO_TEXT = re.compile(rb"[\0-\x08\x0e-\x1f]")
 
@@ -143,7 +143,7 @@ def _real(value: int | Part) -> float:
 
 
 def is_protobuf(head: bytes) -> bool:
-    """Return whether a file is a protobuf, by its first bytes, and no text."""
+    """Return whether the first bytes of a file are of a protobuf, and not of a text."""
     return head.startswith(b"\n") and _NO_TEXT.search(head[:256]) is not None
 
 
@@ -187,8 +187,8 @@ def _unzipped(data: bytes, path: Path) -> bytes:
     return found
 
 
-def launch_without_calls(recorded: Recorded) -> None:
-    """Add an operator with the launch, at the start time, of every kernel without a launch in the file."""
+def add_missing_launches(recorded: Recorded) -> None:
+    """Add a launch at the start of every kernel that has no launch in the file."""
     for i, kernel in enumerate(recorded.kernels):
         if kernel.kind == "kernel" and not kernel.is_taken and kernel.correlation not in recorded.launches:
             kernel.correlation = -i - 2
@@ -375,7 +375,7 @@ def _take_clocks(sequence: _Sequence, snapshot: int | Part) -> None:
     for number, clock in _parts(snapshot):
         if number == 1:
             fields = {n: _number(value) for n, value in _parts(clock)}
-            if fields.get(1, 0) >= 64:  # others are in nanoseconds
+            if fields.get(1, 0) >= 64:  # built-in clocks, with lower ids, are in nanoseconds
                 unit = fields.get(4, 0) or 1
                 sequence.clocks[fields[1]] = fields.get(2, 0) * unit, unit, fields.get(3) == 1
 
@@ -423,7 +423,7 @@ HOST = "/host:CPU"
 _DEVICE = "/device:"
 
 _LINES = ("Steps", "XLA Modules", "XLA TraceMe", "Framework", "TensorFlow", "Source", "Async", "SparseCore")
-"""The prefixes of the names of lines whose events enclose those of other lines."""
+"""Name prefixes of lines that are skipped, because their events enclose events of other lines."""
 
 AROUND = frozenset(("while", "conditional", "call"))
 """XLA operators that enclose others."""
@@ -604,13 +604,13 @@ DATABASE = b"SQLite format 3\0"
 """The first bytes of an SQLite file."""
 
 COLUMNS = ("Kernel_Name", "Start_Timestamp", "End_Timestamp")
-"""The columns of a kernel trace that are read, besides those of its queue."""
+"""The columns that are read, besides agent and queue."""
 
 MOST_FIELD = 2**16
 """Maximum characters of a name of a kernel."""
 
 _NAME = re.compile(r"([A-Za-z_]\w*::[\w.]+)(?:,|$)")
-"""The text of a range of an operator: ``aten::addmm, seq = 5, op_id = 12``."""
+"""The text of the NVTX range of an operator: ``aten::addmm, seq = 5, op_id = 12``."""
 
 _THREAD_BITS = 24
 """The low bits of ``globalTid`` are the thread, those above the process; correlation ids are unique per process."""
@@ -682,7 +682,7 @@ IN_ROCPROF = (ROCPROF, "buffer_records", "callback_records")
 
 
 class RocprofReader:
-    """Takes what ``rocprofv3 --output-format json`` writes, record by record."""
+    """A reader of the JSON of ``rocprofv3 --output-format json``, record by record."""
 
     def __init__(self) -> None:
         self._recorded = Recorded()
@@ -691,7 +691,7 @@ class RocprofReader:
         self._dispatches: list[tuple[int, Sequence[object], Thread]] = []
 
     def add(self, key: str, value: Any) -> None:
-        """Take a value of the file: a symbol, the dispatch of a kernel or a copy; each process has ids of its own."""
+        """Read a value: a kernel symbol, a device, a dispatch or a copy. Ids are unique only within a process."""
         if key == ROCPROF:
             self._end_process()
         if not isinstance(value, dict):
@@ -725,7 +725,7 @@ class RocprofReader:
         self._names, self._products, self._dispatches = {}, {}, []
 
     def finish(self) -> Recorded:
-        """Return what ran on devices."""
+        """Return the work of all devices."""
         self._end_process()
         return self._recorded
 
@@ -790,7 +790,7 @@ class _Tables:
         return any(name.startswith(beginning) for name in self._plain)
 
     def rows(self, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a table; a column that it does not have is None, and a table that is not there is empty."""
+        """Yield the rows of a table; a missing column is None, and a missing table has no rows."""
         if table not in self._plain:
             return
         known = {row[1] for row in self._connection.execute(f"PRAGMA table_info('{table}')")}
@@ -831,7 +831,7 @@ def _read_nsight(tables: _Tables, path: Path) -> Recorded:
 
 
 def _global_correlation(number: int, thread: int, processes: dict[Any, int]) -> int:
-    # Ids of the first process stay, those of later ones are offset.
+    # Ids of all but the first process are offset, which makes them unique.
     process = thread >> _THREAD_BITS
     return number + (processes.setdefault(process, len(processes)) << 40)
 
@@ -857,7 +857,7 @@ def _add_kernels(
 
 
 def add_range(recorded: Recorded, text: str, start: int, end: int, thread: Thread) -> None:
-    """Add a range of NVTX or ROCTX: an operator if its text is that of one."""
+    """Add a range of NVTX or ROCTX: an operator if its text names one, else an annotation."""
     match = _NAME.match(text)
     if match:
         recorded.ops.append(Op(intern(match[1]), None, start, end, thread))

@@ -36,7 +36,7 @@ _NAMES = {
     "reduce_scatter": re.compile(r"reduce_?scatter", re.IGNORECASE),
     "all_to_all": re.compile(r"all_?to_?all", re.IGNORECASE),
 }
-"""Collectives by names of kernels, of traces that do not name them."""
+"""Collectives by kernel name, for traces that do not name collectives."""
 
 MAX_NAMES = 8
 """Maximum steps in an error."""
@@ -50,12 +50,12 @@ def rank_work(path: str, profiler_step: int | None = None) -> RankWork:
         profiler_step: the number of the step of the profiler that counts; None for all steps.
 
     Raises:
-        CostError: if the file cannot be read, is not a trace, has no work of a device, or not this step.
+        CostError: if the file cannot be read, is not a trace, has no work of a device, or lacks this step.
     """
     recorded = read(path, only_device=True)
     if not any(kernel.start < kernel.end for kernel in recorded.kernels):
         raise CostError(
-            f"{path} has no work of a device, by which ranks are compared. Record with "
+            f"{path} has no work of a device to compare ranks by. Record with "
             "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
         )
     steps = _chosen_steps(recorded, profiler_step, path)
@@ -84,7 +84,7 @@ def rank_work(path: str, profiler_step: int | None = None) -> RankWork:
             if is_own and operation in TOGETHER:
                 group = _group(stated or {}, recorded)
                 group = groups.setdefault(group, group)  # a million collectives share few objects
-                collectives.append(Collective(*interval, group, intern(_moved(operation, stated or {}))))
+                collectives.append(Collective(*interval, group, intern(_description(operation, stated or {}))))
             elif is_own:
                 left_out[operation] += 1
     rank, n_ranks = (whole(recorded.distributed.get(key)) for key in ("rank", "world_size"))
@@ -149,8 +149,8 @@ def _operation(kernel: Kernel, details: Mapping[str, Any]) -> str:
     return next((name for name, words in _NAMES.items() if words.search(kernel.name)), short_name(kernel.name))
 
 
-def _moved(operation: str, details: Mapping[str, Any]) -> str:
-    # Others may move another number of elements on every rank.
+def _description(operation: str, details: Mapping[str, Any]) -> str:
+    # Only an all-reduce surely has the same number of elements on every rank.
     elements = whole(details.get("In msg nelems"))
     return f"{operation} of {elements:,} elements" if operation == "all_reduce" and elements is not None else operation
 

@@ -1,6 +1,6 @@
 """The content of a trace: operators with arguments, spans of modules and annotations, and work of the device.
 
-The sections join these: launches, modules and phases, the time of calls, captured graphs, and collectives.
+Later sections assign kernels to operators, set modules and phases, divide time among calls, and match captured graphs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from costcore.trace.call import Module
 from costcore.trace.run import CallTime, Elsewhere, Interval, Profile, Stream, divide, starts
 
 NODE = "autograd::engine::evaluate_function"
-"""The prefix of the names of spans in which the backward pass runs a node."""
+"""The name prefix of spans in which autograd runs a node of the backward pass."""
 
 Thread: TypeAlias = "tuple[Any, Any]"
 """Process and thread of an event."""
@@ -85,7 +85,7 @@ class Op:
         parent: the enclosing operator.
         forward: for a node of the backward pass, the operator that made it.
         children: the operators inside it, in order.
-        kernels: work of the device that it launched, not its children.
+        kernels: work of the device that it launched itself.
         module: path of its module.
         phase: phase of the run.
         lines: the running lines of the user's code, the innermost last.
@@ -270,13 +270,13 @@ def join_kernels(recorded: Recorded, threads: Mapping[Thread, Sequence[Op]]) -> 
     by_identity: dict[int, Op | None] = {}
     for op in recorded.ops:
         by_identity[op.identity] = None if op.identity in by_identity else op
-    is_new = not any(kernel.external == kernel.correlation for kernel in recorded.kernels[:1000])
+    names_operators = not any(kernel.external == kernel.correlation for kernel in recorded.kernels[:1000])
     for kernel in recorded.kernels:
         if kernel.is_taken:
             continue
         launch = recorded.launches.get(kernel.correlation)
         if launch is None:
-            found = by_identity.get(kernel.external) if is_new and kernel.external > 0 else None
+            found = by_identity.get(kernel.external) if names_operators and kernel.external > 0 else None
             kernel.reason = "" if found is not None else BEFORE
         else:
             on_thread = threads.get(launch.thread)
@@ -395,9 +395,8 @@ def place(recorded: Recorded, threads: Mapping[Thread, Sequence[Op]]) -> None:
 def place_backward(ops: Sequence[Op]) -> None:
     """Set phase and module of operators in a backward pass.
 
-    A node has the sequence number at which the forward pass made it. Operators that the backward pass runs without grad
-    mode have no number. An operator with a number is a recomputation, unless the backward pass creates a graph: then
-    every operator has one.
+    A node has the sequence number of the forward operator that made it. Inside a backward pass, only operators in grad
+    mode have a number: those of a recomputation, or all operators if the backward pass creates a graph.
 
     Args:
         ops: all operators, those of a thread by their start.
@@ -476,7 +475,7 @@ _TRANSFER = re.compile(r"Mem_?cpy.*(HtoD|DtoH|HostToDevice|DeviceToHost)", re.IG
 _TF32 = re.compile(r"tf32|(?<!bf16_)s1688gemm(?!.*bf16)", re.IGNORECASE)
 
 
-# The kernels of a run have few names, which may be a thousand characters long.
+# Cached, because a run has few distinct kernel names, which may be a thousand characters long.
 
 
 @lru_cache(maxsize=1 << 14)
@@ -495,7 +494,7 @@ def profile_of(recorded: Recorded, ops: Sequence[Op], owners: Mapping[Op, int], 
     Args:
         recorded: the trace.
         ops: the operators of the step.
-        owners: the position of the call of each operator that is a call.
+        owners: the position of its call, by operator.
         step: the step; None for the whole trace.
     """
     if any(kernel.start < kernel.end for kernel in recorded.kernels):
@@ -504,7 +503,7 @@ def profile_of(recorded: Recorded, ops: Sequence[Op], owners: Mapping[Op, int], 
 
 
 class _Piece(NamedTuple):
-    """A kernel of a graph, or without an operator, with its own time and its part of the call."""
+    """A kernel of a graph, or without an operator, whose time is also listed within its call."""
 
     position: int
     kernel: Kernel
@@ -655,7 +654,7 @@ class Captured(NamedTuple):
 
 
 class Captures:
-    """The launches in the trace of the captures of graphs.
+    """The launches that a trace recorded while graphs were captured.
 
     Args:
         recorded: the trace.

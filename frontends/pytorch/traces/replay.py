@@ -1,7 +1,7 @@
 """Replay of the operators of a trace on meta tensors, inside a capture.
 
-It records what the hook would have recorded in the real run, with module and phase from the trace. Later sections
-choose overloads, and infer what traces omit of lists of tensors.
+The calls are as in a capture of the real run, with module and phase from the trace. Later sections choose overloads,
+and infer the dtypes and indices in lists of tensors, which traces omit.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class Replay:
         mode: the capture, which records the operators.
         neighbors: finds the operators near another one.
         launching: the operators with work of the device in or below them; None if the trace has no work of a device.
-        stopped: operators that did nothing.
+        stopped: operators that an exception ended early, see :func:`.trace_file.stopped`.
         has_ids: whether tensors have ids.
 
     Attributes:
         calls: the positions of the calls of every recorded operator.
-        unlisted: by operator, the number of uncounted calls because the trace lacks a list of tensors.
+        unlisted: by operator, the number of calls that are not counted because the trace lacks a list of tensors.
         assumed: by operator and argument, the number of assumed values.
     """
 
@@ -129,7 +129,7 @@ class Replay:
 
     def _take_without_shapes(self, op: Op) -> bool:
         # Without shapes the call has no cost.
-        if is_operator(op.name) and not self._is_skipped(op) and self._works(op):
+        if is_operator(op.name) and not self._is_skipped(op) and self._launches_work(op):
             self._add(op, Layer(op.name), Uncounted.NO_SHAPES)
             return True
         return self._take_uncounted(op)
@@ -142,14 +142,14 @@ class Replay:
             self._add(op, layer or Layer(op.name), None if layer is not None else Uncounted.NO_SHAPES, native)
 
     def _take_uncounted(self, op: Op) -> bool:
-        """Record an unknown operator as one call; return False if its children are recorded instead.
+        """Record an unknown operator as one call if it launched work itself or has no children.
 
-        It is a call if it launched work itself or has no children. An operator that launches work does nothing else.
+        Return whether its children belong to the call.
         """
         native = op.name if "::" in op.name else f"{_namespace(op)}::{op.name}"
-        if op.arguments is not None and self._works(op) and self._take_by_rule(op, native):
+        if op.arguments is not None and self._launches_work(op) and self._take_by_rule(op, native):
             return True
-        is_own = bool(op.kernels) or ("::" in op.name and not op.children and self._works(op))
+        is_own = bool(op.kernels) or ("::" in op.name and not op.children and self._launches_work(op))
         if not is_own or (is_node(op) and not op.kernels):
             return False
         operands = [_operand(x) for x in op.arguments or ()]
@@ -157,11 +157,11 @@ class Replay:
         is_known = op.arguments is None or is_operator(op.name)
         if is_known and op.arguments is not None:
             self.unlisted[op.name] += 1
-        cost = None if op.details is None or "flops" not in op.details else self._stated(op.details, native)
+        cost = None if op.details is None or "flops" not in op.details else self._cost_of_trace(op.details, native)
         self._add(op, layer, Uncounted.NO_SHAPES if is_known and cost is None else None, native, cost)
         return False
 
-    def _stated(self, details: Mapping[str, Any], native: str) -> Cost:
+    def _cost_of_trace(self, details: Mapping[str, Any], native: str) -> Cost:
         self._recorder.assume(f"trace: {native}: FLOPs and bytes of XLA's cost analysis; all bytes count as read")
         n = details["flops"]
         products = n // 2 if details["product"] else 0
@@ -182,7 +182,7 @@ class Replay:
                 return True
         return False
 
-    def _works(self, op: Op) -> bool:
+    def _launches_work(self, op: Op) -> bool:
         return self._launching is None or op in self._launching
 
     def _add(
@@ -226,7 +226,7 @@ class Replay:
                 while self._log.n_calls() > before:
                     self._log.remove_last()
                 continue
-            # Such a value may decide a branch, but the trace contains the operators that ran.
+            # A branch on this number would be an assumption, but the trace contains the operators that ran.
             if isinstance(result, (bool, int, float, complex)):
                 self._recorder.forget_assumptions(mark)
             for name in candidate.assumed:
@@ -291,7 +291,7 @@ class Replay:
         return made
 
     def _keep(self, outputs: Sequence[Argument], result: Any) -> None:
-        # Ids are addresses, which are reused.
+        # Ids are memory addresses, which are reused: the latest tensor counts.
         results = result if isinstance(result, (list, tuple)) else (result,)
         for stated, value in zip(outputs, results, strict=False):
             if isinstance(stated, ListArgument) and isinstance(value, (list, tuple)):
@@ -357,7 +357,7 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) <= 200)
 
 
-# Overloads: which one a trace recorded, and what to pass to it
+# The overloads that a trace may have recorded, and their arguments
 
 
 NAMESPACES_NOT_RUN = frozenset(("prim", "profiler", "c10d", "_c10d_functional", "rpc", "inductor", "static_runtime"))
@@ -441,7 +441,7 @@ def candidates(name: str, schema: str, arguments: Sequence[Argument]) -> tuple[C
     """Return the overloads that accept these arguments, the likeliest first.
 
     A trace has all arguments, defaults included: overloads with as many arguments come first, and among them overloads
-    that return their result. For an operator that TorchScript ran, a trace has all values of the interpreter's stack;
+    without ``out``. For an operator that TorchScript ran, a trace has all values of the interpreter's stack;
     the last ones are the arguments.
 
     Args:
@@ -513,7 +513,7 @@ def _check_size(operator: Any, positional: Sequence[Slot]) -> None:
 
 @lru_cache(maxsize=1 << 12)
 def _takes_number(name: str, position: int) -> bool:
-    # Other overloads take a tensor there.
+    # Whether some overload takes a number at this position.
     declared = (arguments[position] for _, arguments in overloads(name) if len(arguments) > position)
     return any(str(argument.type) in ("number", "Scalar") for argument in declared)
 
@@ -540,7 +540,7 @@ def _slot(operator: Any, argument: Any, value: Argument, position: int, assumed:
     if isinstance(value, Missing):
         if operator._schema.name in ("aten::view", "aten::_unsafe_view") and argument.name == "size":
             assumed.append(argument.name)
-            return None  # of no cost, whatever the shape
+            return None  # a view costs nothing, whatever its shape
         return _missing_slot(argument, core, is_optional, value, assumed)
     return Constant(_constant(core, is_optional, value.value))
 
@@ -625,7 +625,7 @@ INTEGERS = ("int", "long int", "long")
 """The dtypes of indices in a trace."""
 
 NEAR = 60
-"""The number of operators before and after one that are searched."""
+"""How many operators before and after an operator are searched."""
 
 _WIDTH = re.compile(r"OpaqueType<(\d)u?>")
 
@@ -633,7 +633,7 @@ _BY_WIDTH = {1: torch.bool, 2: torch.bfloat16, 4: torch.float32, 8: torch.int64}
 
 
 class Neighbors:
-    """The operators near others, from whose tensors dtypes are inferred.
+    """Infers missing dtypes and indices of an operator from the operators near it.
 
     Args:
         threads: the operators of each thread by their start.
@@ -682,8 +682,8 @@ class Neighbors:
     def indices_of(self, op: Op) -> list[torch.Size] | None:
         """Return the shapes of the indices of ``aten::index`` and ``aten::index_put_``; None if they are unknown.
 
-        Children convert and reshape them. Otherwise a near operator reads the result: a tensor of the same dtype whose
-        last axes are the axes without an index.
+        Children that convert or reshape indices have their shapes. Otherwise, the shapes follow from a near operator
+        that reads the result: a tensor of the same dtype, with the axes without an index as its last axes.
         """
         found = [x for x in op.arguments or () if isinstance(x, TensorArgument)]
         if not found:

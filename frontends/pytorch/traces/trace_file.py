@@ -32,11 +32,11 @@ from .profiler_files import (
     IN_ROCPROF,
     OF_XLA,
     RocprofReader,
+    add_missing_launches,
     add_operator,
     add_range,
     category_of,
     is_protobuf,
-    launch_without_calls,
     read_device_file,
     read_protobuf,
 )
@@ -76,7 +76,7 @@ HOW_TO_RECORD = "record with torch.profiler.profile(record_shapes=True, with_sta
 
 COUNT_THE_MODEL = "count the model itself, a function of JAX with the package costcore-jax"
 
-CUT = "the file ends early; what follows is missing"
+CUT = "the file ends early; later events are missing"
 
 MAX_NAMES = 8
 """Maximum operators in a note."""
@@ -109,7 +109,7 @@ def estimate(
         CostError: if a file cannot be read, is not a trace, or has no operators.
     """
     if inputs is not None:
-        raise TypeError("a trace has its shapes: it takes no inputs")
+        raise TypeError("a trace has its own shapes: leave out inputs")
     if profiler_step is not None and type(profiler_step) is not int:
         raise TypeError(f"profiler_step must be the number of a step of the profiler (got {profiler_step!r})")
     name = fsdecode(model) if isinstance(model, (str, bytes, PathLike)) else str(model)
@@ -137,8 +137,8 @@ def _chosen_step(recorder: Recorder, recorded: Recorded, number: int | None, nam
     median = sorted(steps, key=lambda step: step.end - step.start)[(len(steps) - 1) // 2]
     if len(steps) > 1:
         recorder.notes.append(
-            f"the trace has {len(steps)} steps of the profiler; step {median.number}, which took the median time, is "
-            "counted (profiler_step=…)"
+            f"the trace has {len(steps)} steps of the profiler; step {median.number}, with the median time, is "
+            "counted; profiler_step=… selects another"
         )
     return median
 
@@ -195,7 +195,7 @@ def _record(recorder: Recorder, recorded: Recorded, step: Step | None, captures:
     _remark(recorder, recorded, replay)
     if captures is None:
         _remark_graphs(recorder, recorded, ops)
-    for on_thread in threads.values():  # no cycles: the collector would look for them among all objects
+    for on_thread in threads.values():  # the collector would search all objects for these cycles
         for op in on_thread:
             op.parent = op.forward = None
             op.children.clear()
@@ -206,7 +206,7 @@ def _is_inside(op: Op, step: Step | None) -> bool:
 
 
 def _set_lines(recorder: Recorder, replay: Replay, has_tracebacks: bool) -> None:
-    # Without tracebacks=True, only calls without a calculator keep theirs.
+    # Without tracebacks=True, only calls without a calculator keep their lines.
     for op, calls in replay.calls.items():
         for position in calls:
             call = recorder.calls[position]
@@ -226,7 +226,7 @@ def _forget_operands(recorder: Recorder) -> None:
 
 
 def _without_bound(recorded: Recorded, profile: Profile) -> str:
-    # Bounds on time need the times of the work that the file lists, and dtypes.
+    # Why the trace gives no bound on time, which needs times of kernels and dtypes; empty if it gives one.
     if any(op.details and "flops" in op.details for op in recorded.ops):
         return "the file has no dtypes of operators, on which the speed of a device depends"
     ran = {kernel.correlation for kernel in recorded.kernels}
@@ -289,15 +289,15 @@ def _remark(recorder: Recorder, recorded: Recorded, replay: Replay) -> None:
         recorder.notes.append(f"the trace has no shapes, so that only times are known: {HOW_TO_RECORD}")
     total = sum(kernel.end - kernel.start for kernel in recorded.kernels)
     for reason, length in _elsewhere(recorded.kernels).items():
-        recorder.notes.append(f"{length / total:.1%} of the time of the device was {reason}, and is of no call")
+        recorder.notes.append(f"{length / total:.1%} of the time of the device was {reason}, and belongs to no call")
     if replay.unlisted:
         names = ", ".join(f"{name} ({n})" for name, n in replay.unlisted.most_common(MAX_NAMES))
         recorder.notes.append(
-            f"the trace has no shapes of lists, of more than 30 tensors for example, and of indices: {names}"
+            f"the trace has no shapes of indices, nor of some lists (as of more than 30 tensors): {names}"
         )
     for (name, argument), n in replay.assumed.items():
         for _ in range(n):
-            recorder.assume(f"trace: {argument} of {name} is not in the trace; a usual value was taken")
+            recorder.assume(f"trace: {argument} of {name} is not in the trace; a typical value is assumed")
 
 
 def _remark_graphs(recorder: Recorder, recorded: Recorded, ops: Iterable[Op]) -> None:
@@ -306,8 +306,8 @@ def _remark_graphs(recorder: Recorder, recorded: Recorded, ops: Iterable[Op]) ->
     inside = sum(each.end - each.start for op in ops if op.name.startswith(GRAPH) for each in op.kernels)
     if inside:
         recorder.notes.append(
-            f"{inside / total:.1%} of the time of the device is in graphs, whose operators only the trace of their "
-            "capture has (graphs=…)"
+            f"{inside / total:.1%} of the time of the device is in graphs; pass the trace of their capture to get "
+            "their operators (graphs=…)"
         )
 
 
@@ -335,7 +335,7 @@ _VIEWS = frozenset(
 
 
 def stopped(ops: Sequence[Op], device_times: Mapping[Op, int]) -> set[Op]:
-    """Return the operators that were recomputed only in part: equal operators of the run did more.
+    """Return the operators that ran only in part in a recomputation: equal operators of the forward pass did more.
 
     Args:
         ops: the operators.
@@ -384,8 +384,8 @@ def read(path: str | PathLike[str], only_device: bool = False) -> Recorded:
 
     Args:
         path: the file.
-        only_device: keep work of the device, its launches, annotations and collectives; a trace of the profiler has
-            many more operators and lines of code.
+        only_device: keep only work of the device, launches, annotations and collectives; other operators and lines of
+            code are most of a profiler trace.
 
     Raises:
         CostError: if the file cannot be read, or is not a trace.
@@ -395,7 +395,7 @@ def read(path: str | PathLike[str], only_device: bool = False) -> Recorded:
     kineto, execution = KinetoReader(only_device), ExecutionTraceReader()
     if is_protobuf(first_bytes(fsdecode(path))):
         read_protobuf(Path(fsdecode(path)), kineto.recorded, kineto)
-        launch_without_calls(kineto.recorded)
+        add_missing_launches(kineto.recorded)
         return kineto.finish()
     rocprof = RocprofReader()
     stream = JsonStream(path, ("traceEvents", "nodes"), IN_ROCPROF)
@@ -422,7 +422,7 @@ def read(path: str | PathLike[str], only_device: bool = False) -> Recorded:
 def join_execution_trace(recorded: Recorded, other: Recorded, name: str) -> None:
     """Add the ids, results and overloads of an execution trace to the operators of the profiler.
 
-    If both record together, they use the same numbers.
+    Operators have the same number in both if both recorded the same run.
 
     Raises:
         CostError: if the two have no operator in common.
@@ -435,7 +435,9 @@ def join_execution_trace(recorded: Recorded, other: Recorded, name: str) -> None
             op.arguments, op.outputs, op.schema = twin.arguments, twin.outputs, twin.schema
             n += 1
     if not n:
-        raise CostError(f"{name} was not recorded together with the trace: no operator has a number of the other")
+        raise CostError(
+            f"{name} was not recorded together with the trace: the two share no operator number. Record both in one run"
+        )
     recorded.has_shapes = True
 
 
@@ -451,8 +453,8 @@ _NONE = "<None>"
 class ExecutionTraceReader:
     """A reader of the nodes of a file, one at a time.
 
-    An operator that an exception ended (a recomputation of the backward pass) is missing, with its parents. Their other
-    children are at the top level, without the views of the ended operator.
+    Operators that an exception ended (in a recomputation) are missing with their parents. Other children of these
+    parents are at the top level, without the views of the ended operator.
     """
 
     recorded: Recorded
@@ -585,7 +587,7 @@ OPERATOR = ("cpu_op", "Operator")
 """The categories of operators."""
 
 XLA = "xla"
-"""The category that events of XLA get, because they have none."""
+"""A category for events of XLA, which have none."""
 
 DETAILS = frozenset(
     (
@@ -617,7 +619,7 @@ class KinetoReader:
     """A reader of the events of a file, one at a time.
 
     Args:
-        only_device: whether to leave out operators other than collectives, modules and lines of code.
+        only_device: whether to leave out modules, lines of code, and operators other than collectives.
 
     Attributes:
         recorded: the content so far.
@@ -773,22 +775,18 @@ def _argument(kind: Any, dims: Any, strides: Any, concrete: Any) -> Argument:
     if kind in _LISTS and isinstance(dims, list):
         given = strides if isinstance(strides, list) else []
         items = zip(dims, _filled(given, len(dims)), strict=False)
-        return ListArgument(tuple(TensorArgument(_ints(x), _strides(x, y), "") for x, y in items if _is_shape(x)))
+        return ListArgument(tuple(TensorArgument(tuple(x), _strides(x, y), "") for x, y in items if _is_shape(x)))
     if kind in _NUMBERS:
         return Constant(literal(concrete)) if isinstance(concrete, str) and concrete else Missing(is_given=True)
     if kind in _NOTHING:
         return Constant(literal(concrete)) if isinstance(concrete, str) and concrete else Missing()
     if not _is_shape(dims):
         return Missing(is_given=True)
-    return TensorArgument(_ints(dims), _strides(dims, strides), intern(kind))
+    return TensorArgument(tuple(dims), _strides(dims, strides), intern(kind))
 
 
 def _is_shape(value: Any) -> bool:
     return isinstance(value, list) and all(type(x) is int for x in value)
-
-
-def _ints(value: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(value)
 
 
 def _strides(dims: Any, value: Any) -> tuple[int, ...] | None:

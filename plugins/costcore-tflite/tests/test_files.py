@@ -286,7 +286,7 @@ def test_the_arena_holds_the_larger_branch():
 
 def test_graphs_that_call_themselves_are_an_error():
     main = G([T((2,)), T((2,))], [Op("CALL", (0,), (1,), "CallOptions", {"Subgraph": 0})], [0], [1])
-    with pytest.raises(CostError, match="graphs run each other more than 32 deep"):
+    with pytest.raises(CostError, match="graphs are nested more than 32 deep"):
         estimate(model(main))
 
 

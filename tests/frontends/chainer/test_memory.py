@@ -139,7 +139,7 @@ def test_kinds_and_names():
         end[block.kind] = end.get(block.kind, 0) + block.nbytes
     assert end["parameter"] == end["gradient"] == end["optimizer"] == parameters
     assert {block["name"] for block in memory.blocks() if block["kind"] == "parameter"} == {"a.W", "a.b", "b.W", "b.b"}
-    assert memory.notes == ["memory: arrays that optimizers make and free while they update parameters are not seen"]
+    assert memory.notes == ["memory: temporary arrays of optimizer updates are not counted"]
 
 
 def test_what_is_watched():
@@ -163,4 +163,4 @@ def test_the_framework_that_runs_has_the_memory():
     assert hook.memory.peak == 32
     with ComputationalCostHook(memory=True) as hook:
         held, y = functions.relu(x), torch.ones(4) + 1  # noqa: F841
-    assert any("arrays of Chainer are not included" in note for note in hook.memory.notes)
+    assert any("not the arrays of Chainer" in note for note in hook.memory.notes)

@@ -77,7 +77,7 @@ class Experts(nn.Module):
 
 def test_weights_of_experts_that_are_not_quantized_are_named():
     with pytest.warns(
-        CostWarning, match=r"^16,384 weights, most of Experts, are of no linear layer: they are not in nf4"
+        CostWarning, match=r"^16,384 weights outside linear layers, most in Experts, are not quantized to nf4"
     ):
         finetuned(nn.Sequential(Experts(), nn.Linear(IN, 10)), RANK, base="nf4")  # 4 matrices of 64 x 64
     finetuned(nn.Sequential(nn.Embedding(1000, IN), nn.Linear(IN, 10), nn.Linear(10, 10)), RANK, base="nf4")

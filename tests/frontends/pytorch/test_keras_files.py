@@ -87,7 +87,7 @@ REFUSED = {
         ),
         "has the unknown dtype 'S999999999'",
     ),
-    "no class": ({**configuration(), "class_name": None}, "names a class by something else than a text"),
+    "no class": ({**configuration(), "class_name": None}, "has a class name that is not a text"),
     "a list": ([], "config.json has no model"),
     "a layer that is none": (
         {"module": "keras", "class_name": "DTypePolicy", "config": {"name": "float32"}},

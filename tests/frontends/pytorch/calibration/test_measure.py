@@ -143,7 +143,7 @@ def test_the_first_run_of_a_group_is_not_measured(monkeypatch):
     sweep = Sweep([Chain("a", torch.nn.Identity(), ())])
     runs = iter([["compiles"], ["first"], ["second"]])
     monkeypatch.setattr(sweep, "_measure", lambda _: [next(runs)])
-    assert sweep._of_group([0]) == [["first"], ["second"]]
+    assert sweep._measure_group([0]) == [["first"], ["second"]]
 
 
 def test_a_chain_without_parameters_never_trains():

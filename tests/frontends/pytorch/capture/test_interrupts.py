@@ -12,11 +12,11 @@ import torch
 from torch import nn
 
 from costcore import ComputationalCostHook, estimate
-from costcore.trace.interrupts import HeldInterrupts, WholeEnds
+from costcore.trace.interrupts import HeldInterrupts, InterruptSafe
 from tests.frontends.pytorch.runs import state_of_torch
 
 ENDS = tuple(
-    function.__code__ for each in (ComputationalCostHook, WholeEnds) for function in (each.__enter__, each.__exit__)
+    function.__code__ for each in (ComputationalCostHook, InterruptSafe) for function in (each.__enter__, each.__exit__)
 )
 NET, X = nn.Linear(4, 3), torch.ones(2, 4)
 

@@ -167,7 +167,7 @@ def test_an_estimate_without_inputs_says_which_prompt_it_counts(tmp_path):
 @pytest.mark.parametrize(
     ("inputs", "tokens", "note"),
     [
-        (None, 128, "no inputs were passed: one prompt of 128 tokens is counted, all that the file has positions for"),
+        (None, 128, "no inputs were passed: one prompt of 128 tokens is counted, the context length of the model"),
         ((1, 129), 129, "the model has positions for 128 tokens, fewer than 129"),
     ],
     ids=["without inputs", "longer"],
@@ -206,7 +206,7 @@ def test_a_model_in_several_files_is_read_whole(tmp_path):
         (TINY, tiny()[:-1], r"down_proj.weight \(0 of 3,072\)"),
         (TINY, tiny(("blk.0.ffn_up.weight", (64, 32), "F32")), r"up_proj.weight \(2,048 of 3,072\)"),
         (TINY, [], "has no tensor token_embd.weight"),
-        ({**TINY, "llama.attention.head_count": 3}, None, "other numbers of elements|makes no llama"),
+        ({**TINY, "llama.attention.head_count": 3}, None, "do not fit LlamaForCausalLM|cannot make a llama"),
     ],
 )
 def test_what_no_model_of_transformers_has_is_said(tmp_path, metadata, tensors, message):

@@ -160,7 +160,7 @@ def test_a_file_of_weights_is_answered_with_its_folder(tmp_path, capsys):
 
 
 def test_weights_of_another_configuration_are_refused(tmp_path):
-    wrong = r"configuration beside it: .*mlp\.gate_proj\.weight \(3,072 of 3,200\)"
+    wrong = r"config.json beside it: .*mlp\.gate_proj\.weight \(3,072 of 3,200\)"
     with pytest.raises(CostError, match=wrong):
         ServingReport(folder(tmp_path, plain(), intermediate_size=100))
 
@@ -188,10 +188,10 @@ def damaged(**changes: Any) -> bytes:
         (struct.pack("<Q", 90000) + b"[" * 90000, "not in JSON: RecursionError"),
         (damaged(dtype="F31"), "dtype 'F31', which is unknown"),
         (damaged(dtype=["F32"]), "dtype .*, which is unknown"),
-        (damaged(shape=[2.0]), "no shape, or no offsets"),
-        (damaged(shape=[True]), "no shape, or no offsets"),
-        (damaged(shape=None), "no shape, or no offsets"),
-        (damaged(data_offsets=[8]), "no shape, or no offsets"),
+        (damaged(shape=[2.0]), "no valid shape or data_offsets"),
+        (damaged(shape=[True]), "no valid shape or data_offsets"),
+        (damaged(shape=None), "no valid shape or data_offsets"),
+        (damaged(data_offsets=[8]), "no valid shape or data_offsets"),
         (damaged(data_offsets=[8, 0]), "do not fit its shape"),
         (damaged(shape=[2**60]), "elements"),
     ],

@@ -50,6 +50,6 @@ def test_masks_axes_and_sizes_of_norms_are_assumed(tmp_path):
     assert (total.cost.mread, total.cost.mwrite, total.cost.flops.add) == (values, values, 16 * 7)
     assert row_of.cost.mread == row_of.cost.mwrite == 0
     assert report.status == "assumed"
-    assert "trace: output_mask of aten::native_layer_norm_backward is not in the trace; a usual value was taken" in [
+    assert "trace: output_mask of aten::native_layer_norm_backward is not in the trace; a typical value is assumed" in [
         each.what for each in report.assumptions
     ]

@@ -252,7 +252,7 @@ def broken(folder, problem):
         ("no rank", r"other.json does not say which rank it is, and .*rank0.json does. Leave one of them out"),
         ("another job", r"rank0.json is of a job of 2 ranks, and .*rank1.json of 3. Pass the traces of one job"),
         ("outside", r"rank5.json is damaged: it is of rank 5 of 2"),
-        ("no kernels", r"rank1.json has no work of a device, by which ranks are compared. Record with profile\("),
+        ("no kernels", r"rank1.json has no work of a device to compare ranks by. Record with profile\("),
         ("missing", r"other.json cannot be read: No such file"),
         ("text", r"other.json is not a trace of a rank. Pass traces of torch.profiler: rank0.json.gz"),
         ("damaged", r"other.json is damaged: it stops being JSON"),
@@ -281,7 +281,7 @@ def test_a_file_that_ends_early_says_so(tmp_path):
     text = Path(path).read_text()
     Path(path).write_text(text[: text.rindex("Memcpy")])
     (rank,) = profile_ranks([path]).ranks
-    assert rank.remarks == ["the file ends early; what follows is missing"]
+    assert rank.remarks == ["the file ends early; later events are missing"]
     assert rank.span == 95_000
 
 

@@ -69,7 +69,7 @@ def test_of_several_steps_one_is_counted(tmp_path):
     path = write(tmp_path / "trace.json", events)
     report = estimate(path)
     assert [call.layer["x"].shape for call in report.trace.calls] == [(6,)] * 6
-    assert any("3 steps of the profiler; step 6, which took the median time" in note for note in report.notes)
+    assert any("3 steps of the profiler; step 6, with the median time" in note for note in report.notes)
     assert len(estimate(path, profiler_step=5).trace) == 5
     with pytest.raises(ValueError, match=r"has no step 9 of the profiler \(it has 4, 5, 6\)"):
         estimate(path, profiler_step=9)
