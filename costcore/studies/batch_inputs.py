@@ -48,8 +48,8 @@ def inputs_of_batch(inputs: Any) -> InputsOfBatch:
         named = NamedInputs(inputs)
         if len(named.symbols) > 1:
             raise ValueError(
-                f"the inputs name several dimensions, {', '.join(map(repr, sorted(named.symbols)))}: only the batch "
-                "has a name, give numbers for the others"
+                f"the inputs name several dimensions, {', '.join(map(repr, sorted(named.symbols)))}: name only "
+                "the batch, and give numbers for the others"
             )
         return lambda batch: named.at({named.symbols[0]: batch})
     if not any(_has_batch(leaf) for leaf in _leaves(inputs)):
@@ -137,7 +137,7 @@ def _is_shape_with_dtype(value: Any) -> bool:
 
 
 ALLOCATORS = ("tensors", "cuda")
-"""How memory is counted: the peak of tensors, or what PyTorch's CUDA caching allocator needs for them."""
+"""How memory is counted: the peak of tensors, or the minimum memory that PyTorch's CUDA allocator runs with."""
 
 CONTEXT = "500 MiB"
 """Memory that a process takes on a GPU before its first tensor: assumed where a device file has no ``context_mib``.

@@ -57,8 +57,8 @@ MIXED = {"precision": "bfloat16"}
 """Mixed precision: 16-bit weights, and float32 copies in the optimizer (Micikevicius et al., arXiv:1710.03740)."""
 
 NO_TRAINING = (
-    "the memory of a training step is known only for PyTorch models on a target with a single memory: no file and no "
-    "other framework shows what a backward pass keeps"
+    "the memory of a training step is known only for PyTorch models on a target with a single memory: files and "
+    "other frameworks do not show which tensors a backward pass keeps"
 )
 
 
@@ -182,8 +182,8 @@ def fit(
     The memory of a PyTorch model is recorded (:attr:`costcore.Report.memory`): it fits if ``peak * (1 + fragmentation)
     + workspace + context`` is at most the memory. On an NVIDIA device the peak is the minimum memory with which
     PyTorch's caching allocator runs. For files, and for targets with SRAM and flash, the values of an inference are
-    placed (:meth:`costcore.Report.arena`): SRAM holds the layout that was found, and flash the weights, or the whole
-    file if its runtime keeps it (TensorFlow Lite). A target with one memory holds both.
+    placed in an arena (:meth:`costcore.Report.arena`). SRAM holds the arena. Flash holds the weights, or the whole file
+    if its runtime keeps the file (TensorFlow Lite). A target with one memory holds both.
 
     Args:
         model: a model as :func:`costcore.estimate` takes it, or a report.
@@ -191,14 +191,14 @@ def fit(
             the model fits if a batch of one does (PyTorch).
         target: ``"24 GB"``, ``"256 KB sram, 1 MB flash"``, ``"sram=256KB,flash=1MB"``, a device, its name or an alias
             such as ``"h100"``.
-        train: whether a training step is run, instead of inference; an optimizer or a loss implies it (PyTorch).
+        train: whether to run a training step instead of inference; an optimizer or a loss implies it (PyTorch).
         optimizer: the optimizer of the step, and ``loss`` its loss; see :func:`costcore.estimate`.
         loss: as above.
         context: memory that a process takes before its first tensor. Default: the measured value in the file of the
             device. Without such a value: 500 MiB (assumed) for a GPU, and for an amount such as ``"24 GB"`` if the
             model is code; otherwise 0.
         workspace: memory that kernels take besides tensors.
-        fragmentation: the memory that an allocator loses to fragmentation, as a share of the peak; it is added.
+        fragmentation: the memory that an allocator loses to fragmentation on top of the peak, as a share of the peak.
         align: the alignment of values that are placed, in bytes.
         suggestions: whether to trace the model with suggested changes too, if it does not fit.
         options: further options of :func:`costcore.estimate`.
@@ -445,6 +445,7 @@ class _Suggestions:
         joined = [each for each in (saved, halves) if each is not None]
         enough = next((each for each in sharded if each.fits), None)
         if enough is not None:
+            # Together with another change, fewer devices may suffice.
             for each in joined:
                 tried = self._sharded(each.options, f"{each.name}+", f"{each.what}, ")
                 yield from (other for other in tried if other.fits and _devices(other) < _devices(enough))
