@@ -137,7 +137,7 @@ class ComparisonData:
 
     @cached_property
     def modules(self) -> dict[str, dict[str, Delta]]:
-        """The change of the sums by module, each with all that is inside it; renamed ones have their new path."""
+        """The change of the sums by module, including its submodules; renamed modules have their new path."""
         sides = [_by_module(self.old, dict(self.moved)), _by_module(self.new, {})]
         keys = (*self.totals, "mrw")
         return {
@@ -292,8 +292,8 @@ def stored_again(old: ReportData, new: ReportData, names: tuple[str, str]) -> It
     """Yield a remark for each report that stores tied weights of the other several times.
 
     A weight is tied if several modules or operators read it, as an embedding and the head of a language model do. An
-    exporter that transposes it for one of them stores it twice. Another merges weights of equal values, such as the
-    biases of a new network, which then look tied.
+    exporter that transposes it for one reader stores it twice. An exporter that merges weights of equal values, such as
+    the biases of a new network, makes them look tied.
 
     Args:
         old: a report.
@@ -377,7 +377,7 @@ class MemoryComparison(Result):
 
     @cached_property
     def blocks(self) -> list[BlockDelta]:
-        """The blocks alive at one of the peaks that came, went or changed in size, the largest change first."""
+        """The blocks alive at either peak that were added, removed or changed in size, the largest change first."""
         old, new = _groups(self._sides[0].blocks(), self._moved), _groups(self._sides[1].blocks(), {})
         none = 0, 0
         changes = [
@@ -490,10 +490,10 @@ def counts_of(changes: Sequence[str]) -> str:
     return ", ".join(f"{changes.count(change)} {change}" for change in CHANGES)
 
 
-# What a conversion to another framework did to a network: replaced, folded, dropped and added operators.
+# Changes by a conversion to another framework: replaced, folded, dropped and added operators.
 #
-# :func:`conversions` reads it from calls that are matched by order; together they are every difference.
-# :func:`conversion_in_words` and :func:`conversion_of_macs` put it into sentences.
+# :func:`conversions` finds them in calls that are matched by order; together they are all differences.
+# :func:`conversion_in_words` and :func:`conversion_of_macs` put them into sentences.
 
 FOLDABLE = {"batch_norm", "mul", "add", "div", "sub"}
 """Operators that a converter can fold into the weights of the preceding matrix product."""
@@ -621,7 +621,7 @@ MOST_KINDS = 8
 
 
 def conversion_in_words(changes: Sequence[ConversionChange], old: ReportData, new: ReportData) -> list[str]:
-    """Return sentences on what a conversion to another framework did; empty if nothing differs."""
+    """Return sentences on the changes by a conversion to another framework; empty if nothing differs."""
     lines = []
     written = [each.text for each in changes if each.what in ("folded", "became") and not each.is_renamed]
     if written:
@@ -771,7 +771,7 @@ def conversions(pairs: Sequence[Calls]) -> Iterator[Conversion]:
 
 
 def _padding_before(old: Entry, new: Entry | None, news: Sequence[Entry]) -> Entry | None:
-    # The padding of a product that is a call of its own: formats with SAME and VALID alone have no other.
+    # A pad call before a product: formats with only SAME and VALID padding have no other way.
     if new is None or old["macs"] == 0 or not _pads(old) or _pads(new):
         return None
     return next((entry for entry in reversed(news) if entry["op"] == "pad"), None)
@@ -796,6 +796,7 @@ def _layout_after(entry: Entry) -> str:
 
 
 def _explained(head: Calls, olds: list[Entry], news: list[Entry]) -> Iterator[Conversion]:
+    # The changes of a matching pair (head) and of the unmatched calls after it.
     old, new = head
     into = new["op"] if new is not None and class_of(new["op"]) in FOLD_INTO else ""
     norms = olds[:1] if into and olds and olds[0]["op"] == "batch_norm" and not _decomposition(olds[0], news) else []

@@ -142,7 +142,7 @@ def _is_recurrent(entry: Entry) -> bool:
 def _of_other_sizes(
     old: Sequence[Entry], new: Sequence[Entry], olds: Sequence[int], news: Sequence[int], pairs: list[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
-    # A converter pads sizes: between two matches, equally many products of the same classes are the same.
+    # A converter may pad sizes: equally many products of the same classes between two matches are taken as matching.
     last_old, last_new = -1, -1
     for i, j in [*pairs, (len(old), len(new))]:
         left, right = [k for k in olds if last_old < k < i], [k for k in news if last_new < k < j]
@@ -359,7 +359,7 @@ def _cost(entry: Entry | None, key: str) -> Dim:
 # Summarize graph rewrites: operators that a tool quantized, fused, folded, pruned or replaced.
 #
 # :func:`kinds_of_change` compares the numbers of operators in two graphs, and :func:`in_words` puts them into a
-# sentence. Of two frameworks, :mod:`costcore.studies.comparisons.data` says what a conversion did.
+# sentence. For reports of two frameworks, see the conversions of :mod:`costcore.studies.comparisons.data`.
 
 
 FORMS: Mapping[str, str] = {
@@ -387,7 +387,7 @@ class Kind(NamedTuple):
     """One kind of change.
 
     Attributes:
-        text: the change, as a part of a sentence; empty if it is part of another one.
+        text: the change, as a part of a sentence; empty if the text of another kind includes it.
         what: the operators before and after, for a table.
         calls: the number of calls.
         macs, mrw: MACs and bytes of these calls.
@@ -508,7 +508,8 @@ def _other_forms(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
         prefix = next((prefix for prefix in FORMS if op.startswith(prefix)), None)
         more, seen = new.left[op] - old.left[op], set[str]()
         own = op.removeprefix(prefix or "")
-        for base in (*ALIASES.get(own, (own,)), own) if prefix and more > 0 else ():  # its own name last: some are new
+        # The own name comes twice: at the end, new calls of that name may hide converted ones.
+        for base in (*ALIASES.get(own, (own,)), own) if prefix and more > 0 else ():
             count = min(more, old.left[base] - (new.left[base] if base not in seen else 0))
             seen.add(base)
             if count <= 0:
@@ -731,8 +732,8 @@ def take_fused(gone: Counter[str], more: Counter[str], old: Mapping[str, int]) -
     ``old`` counts the operators of the old graph. A fused operator may appear again if others were fused into it.
     """
     for fusion in FUSIONS:
-        is_there_again = fusion.base in ("linear", "matmul")
-        count = min(old.get(fusion.base, 0) if is_there_again else gone[fusion.base], more[fusion.into])
+        may_reappear = fusion.base in ("linear", "matmul")
+        count = min(old.get(fusion.base, 0) if may_reappear else gone[fusion.base], more[fusion.into])
         parts = Counter({op: min(gone[op], count * most) for op, most in fusion.parts.items()})
         if +parts:
             gone.subtract(parts)
