@@ -76,6 +76,7 @@ def trace_in_sizes(
     try:
         return _trace_in_sizes(Samples(inputs, capture), limits, pricer)
     except OtherOperatorsError:
+        # Fold unrolled loops: with ids if possible, and from longer loops if short ones differ.
         nearer = [each if each.is_stated else each.nearer(UNROLLED) for each in limits]
         from_short, from_long = (
             [each.from_at_least(low) for each in nearer] for low in (KEPT_REPETITIONS, FIRST["sequence"])
@@ -232,7 +233,7 @@ class Fit:
         return corners
 
     def _levels(self, axis: AxisFit) -> list[int]:
-        # The number of sizes, without the base, is the number of terms of the longest form.
+        # As many sizes besides the base as the longest form has terms.
         longest = max(map(len, axis.forms.values()), default=0)
         terms = {term for form in axis.forms.values() for term in form}
         ends = axis.sizes[0], max(axis.sizes)
