@@ -358,9 +358,9 @@ def _pairwise(first: Sequence[Layer], second: Sequence[Layer]) -> list[Layer]:
     if [layer.op for layer in first] != [layer.op for layer in second]:
         return []
     # An output with two batch dimensions compares samples with each other.
-    return [a for a, b in zip(first, second, strict=True) if _varying(a, b) > 1]
+    return [a for a, b in zip(first, second, strict=True) if _n_varying_axes(a, b) > 1]
 
 
-def _varying(a: Layer, b: Layer) -> int:
+def _n_varying_axes(a: Layer, b: Layer) -> int:
     pairs = [(x.shape, y.shape) for x, y in zip(a.outputs, b.outputs, strict=False) if len(x.shape) == len(y.shape)]
     return max((sum(m != n for m, n in zip(x, y, strict=True)) for x, y in pairs), default=0)

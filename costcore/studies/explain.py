@@ -579,19 +579,19 @@ class Base:
         yield self.total, 0, ()
         # A part smaller than the unit of the last digit would not change the number.
         width = 2 * number.half
-        for op, amount in self.by_operator.items() if self._are_told_apart(self.by_operator, width) else ():
+        for op, amount in self.by_operator.items() if self._can_tell_apart(self.by_operator, width) else ():
             if width <= amount < self.total:
                 yield amount, PRICES["one operator"], (f"{op} only",)
                 if 2 * amount < self.total:
                     yield self.total - amount, PRICES["without an operator"], (f"without {op}",)
         modules = self._by_top_module
-        for module, amount in modules.items() if self._are_told_apart(modules, width) else ():
+        for module, amount in modules.items() if self._can_tell_apart(modules, width) else ():
             if width <= amount and 2 * amount < self.total:
                 yield self.total - amount, PRICES["without a module"], (f"without module {module!r}",)
         if width <= self._head and 2 * self._head < self.total:
             yield self.total - self._head, PRICES["without the head"], ("without the last linear and pooling",)
 
-    def _are_told_apart(self, parts: Mapping[str, int], width: Fraction) -> bool:
+    def _can_tell_apart(self, parts: Mapping[str, int], width: Fraction) -> bool:
         # Otherwise some part would match by coincidence.
         return len(parts) * width < MOST_COINCIDENCE * self.total
 

@@ -215,7 +215,7 @@ def fit(
     is_step = train is True or optimizer is not None or loss is not None
     model, inputs = model_and_inputs(model, inputs, is_step=is_step)
     given = step_options(train, optimizer, loss, options, "cuda" if runs_cuda(aim.device) else "tensors")
-    is_code = _records(model) and not aim.is_divided
+    is_code = _records_memory(model) and not aim.is_divided
     if given["backward"] and not is_code and not isinstance(model, Report):
         return FitResult(None, aim, {}, NO_TRAINING)
     given = {key: value for key, value in given.items() if value or key in options}  # not every frontend accepts all
@@ -251,12 +251,12 @@ def _open_sizes(model: Any, report: Report) -> str:
     return f"sizes depend on {', '.join(report.symbols)}: {how}{unknown}"
 
 
-def _unknown(report: Report) -> list[str]:
+def _unknown_notes(report: Report) -> list[str]:
     names = dict.fromkeys(each["type"] for each in report.ignored_layers.values())
     return [f"{', '.join(names)}: only the sizes of the results are known"] if names else []
 
 
-def _records(model: Any) -> bool:
+def _records_memory(model: Any) -> bool:
     if isinstance(model, Report):
         return model.memory is not None
     return "memory" in frontend_of(model).model_options
@@ -283,13 +283,13 @@ def _verdict(attempts: Attempts, report: Report, needs: Needs, tries: bool) -> F
     notes = [f"limit: {attempts.limit.describe()}"] if attempts.limit else []
     if not attempts.records:
         arena = attempts.arena(report)
-        notes += [*arena.notes, *_unknown(report), *_planned(arena, target)]
+        notes += [*arena.notes, *_unknown_notes(report), *_planner_notes(arena, target)]
     elif report.memory is not None:
         notes += report.memory.notes
-        notes += _dtypes(report, attempts.options.get("precision") == MIXED["precision"])
+        notes += _dtype_notes(report, attempts.options.get("precision") == MIXED["precision"])
     notes += dict.fromkeys(f"assumed: {assumption.what}" for assumption in report.assumptions)
     notes += [f"limit: {target.read}"] * bool(target.read and not attempts.limit)
-    notes += _binary_note(needs, target)
+    notes += _binary_notes(needs, target)
     return FitResult(
         fits=not over,
         target=target,
@@ -321,21 +321,21 @@ def _has_half_moments(report: Report) -> bool:
     return _main_dtypes(report).get("optimizer") in ("float16", "bfloat16")
 
 
-def _dtypes(report: Report, is_mixed: bool) -> Iterator[str]:
+def _dtype_notes(report: Report, is_mixed: bool) -> Iterator[str]:
     found = _main_dtypes(report)
     if "gradient" in found:
         each = ", ".join(f"{STATES[kind]} in {dtype}" for kind, dtype in found.items())
         yield f"{each}{': mixed precision, with float32 copies of the weights' if is_mixed else ''}"
 
 
-def _binary_note(needs: Needs, target: Target) -> Iterator[str]:
+def _binary_notes(needs: Needs, target: Target) -> Iterator[str]:
     # Vendors of boards write KB for 1024 bytes, those of GPUs GB for 1024**3.
     if target.binary and bool(needs.excess(target)) != bool(needs.excess(replace(target, memories=target.binary))):
         again = re.sub(r"([KMGTkmgt])[Bb]\b", r"\1iB", target.name)
         yield f"it fits if KB are 1,024 B, as vendors mean them: type {again!r}"
 
 
-def _planned(arena: Arena, target: Target) -> Iterator[str]:
+def _planner_notes(arena: Arena, target: Target) -> Iterator[str]:
     limit = target.memories.get("sram")
     # LiteRT Micro's own greedy planner can need more than the layout that was found.
     if limit is not None and (nbytes := arena.sizes["micro"]) > arena.size:
@@ -440,8 +440,8 @@ class _Suggestions:
         if any(each.fits for each in singles):
             return
         helping = [each for each in singles if each.needs and each.needs["memory"] < self._needs.amounts["memory"]]
-        halves = min((each for each in helping if each.name != "checkpoint"), key=_least, default=None)
-        saved = min((each for each in helping if each.name == "checkpoint"), key=_least, default=None)
+        halves = min((each for each in helping if each.name != "checkpoint"), key=_needed_memory, default=None)
+        saved = min((each for each in helping if each.name == "checkpoint"), key=_needed_memory, default=None)
         joined = [each for each in (saved, halves) if each is not None]
         enough = next((each for each in sharded if each.fits), None)
         if enough is not None:
@@ -510,7 +510,7 @@ class _Suggestions:
             tried += self._captured("checkpoint", what, checkpoint=name)
         able = [each for each in tried if each.needs]
         # If no class can be checkpointed, one failure explains why.
-        yield from [min(able, key=_least)] if able else tried[:1]
+        yield from [min(able, key=_needed_memory)] if able else tried[:1]
 
     def _sharded(self, options: Mapping[str, Any], name: str, what: str) -> Iterator[Suggestion]:
         best: list[Suggestion] = []
@@ -591,7 +591,7 @@ def _devices(suggestion: Suggestion) -> int:
     return prod(suggestion.options["mesh"].values())
 
 
-def _least(suggestion: Suggestion) -> int:
+def _needed_memory(suggestion: Suggestion) -> int:
     return suggestion.needs["memory"]
 
 

@@ -368,10 +368,10 @@ class _Search:
                 reason = f"weights, gradients and optimizer state alone exceed memory by {self._excess(floor)}"
                 return Plan(setup, False, reason=reason, memory_at_least=floor)
             memory, rank, stage = max(
-                (self._stage(setup, each) for each in self._stages(setup)), key=lambda stage: stage[0]
+                (self._costs_of_stage(setup, each) for each in self._stages(setup)), key=lambda stage: stage[0]
             )
             if extrapolated is not None:
-                memory, rank, stage = self._stage(setup, stage, exactly=True)
+                memory, rank, stage = self._costs_of_stage(setup, stage, exactly=True)
             whole = self._captures.of(setup, self._kinds)
         except (CostError, TypeError, ValueError) as error:
             return Plan(setup, None, reason=str(error))
@@ -447,7 +447,7 @@ class _Search:
                 found[kinds, lacks] = Stage(kinds, waiting, lacks)
         return [*found.values()]
 
-    def _stage(self, setup: Setup, stage: Stage, exactly: bool = False) -> tuple[int, RankCosts, Stage]:
+    def _costs_of_stage(self, setup: Setup, stage: Stage, exactly: bool = False) -> tuple[int, RankCosts, Stage]:
         kinds, waiting, lacks = stage
         rank = self._captures.of(setup, kinds)
         share = _share_of_state(setup, rank)
@@ -831,7 +831,7 @@ class Plans(Result):
         middle = self.run.middle(plan.setup, self.global_batch)
         return max(low, plan.seconds), max(middle, plan.seconds), high
 
-    def _ends(self, plan: Plan) -> tuple[float, float] | None:
+    def _expected_range(self, plan: Plan) -> tuple[float, float] | None:
         found = self.expected(plan)
         return None if found is None else (found[0], found[2])
 
@@ -878,7 +878,9 @@ class Plans(Result):
             "global_batch": self.global_batch,
             "order": "expected" if self.is_by_runs else "bound",
             "error": self.error,
-            "plans": [each.to_dict() | {"expected": self._ends(each)} for each in (*self.plans, *self.left_out)],
+            "plans": [
+                each.to_dict() | {"expected": self._expected_range(each)} for each in (*self.plans, *self.left_out)
+            ],
         }
 
 

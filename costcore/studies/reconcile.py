@@ -342,7 +342,7 @@ def other_sizes(text: str, inputs: Any) -> Iterator[str]:
         text: the text, ``1x3x224x224`` or ``ids=1x128:int64``.
         inputs: the parsed inputs.
     """
-    tensor = _only(inputs)
+    tensor = _only_tensor(inputs)
     if tensor is None or not all(isinstance(size, int) for size in tensor.shape):
         return
     shape = tensor.shape
@@ -356,11 +356,11 @@ def other_sizes(text: str, inputs: Any) -> Iterator[str]:
     yield from (text.replace(written, "x".join(map(str, other)), 1) for other in others)
 
 
-def _only(inputs: Any) -> Tensor | None:
+def _only_tensor(inputs: Any) -> Tensor | None:
     if isinstance(inputs, dict) and len(inputs) == 1:
-        return _only(next(iter(inputs.values())))
+        return _only_tensor(next(iter(inputs.values())))
     if isinstance(inputs, list) and len(inputs) == 1:
-        return _only(inputs[0])
+        return _only_tensor(inputs[0])
     if isinstance(inputs, Tensor):
         return inputs
     if isinstance(inputs, tuple) and inputs and all(isinstance(size, int) for size in inputs):

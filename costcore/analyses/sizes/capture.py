@@ -610,7 +610,7 @@ def matched(base: Sample, other: Sample, where: Mapping[str, int], base_at: Mapp
     if base.outlines == other.outlines:
         return list(range(len(base.outlines)))
     found: list[int | None] = [None] * len(base.outlines)
-    for (priced, free), (other_priced, other_free) in _pairs(base.outlines, other.outlines):
+    for (priced, free), (other_priced, other_free) in _paired_groups(base.outlines, other.outlines):
         outline = None if priced is None else base.outlines[priced]
         other_outline = None if other_priced is None else other.outlines[other_priced]
         if priced is not None and outline == other_outline:
@@ -642,7 +642,7 @@ Group = tuple[int | None, list[int]]
 """A call with a cost, None at the end, and the free calls before it."""
 
 
-def _pairs(base: Sequence[Outline], other: Sequence[Outline]) -> Iterator[tuple[Group, Group]]:
+def _paired_groups(base: Sequence[Outline], other: Sequence[Outline]) -> Iterator[tuple[Group, Group]]:
     groups, others = _groups(base), _groups(other)
     for i in range(max(len(groups), len(others))):
         yield (groups[i] if i < len(groups) else (None, [])), (others[i] if i < len(others) else (None, []))

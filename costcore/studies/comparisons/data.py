@@ -645,7 +645,7 @@ def conversion_in_words(changes: Sequence[ConversionChange], old: ReportData, ne
         if alone:
             shown = listed((each.times, (each.old or each.new)[0]) for each in alone)
             moved = brief(sum(each.mrw.difference for each in alone), "bytes", signed=True)
-            n_views = _viewed(new if what == "dropped" else old, alone)
+            n_views = _count_views(new if what == "dropped" else old, alone)
             views = f"; {n_views} of them {'are' if what == 'dropped' else 'were'} views, which cost nothing"
             lines.append(f"{what}: {shown} ({moved}){views * bool(n_views)}")
     for what, find in (("weights", _weights_by_dtype), ("values", _values_by_dtype)):
@@ -666,7 +666,7 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
 """Views of PyTorch that are copies elsewhere, by the copying operator."""
 
 
-def _viewed(report: ReportData, changes: Iterable[ConversionChange]) -> int:
+def _count_views(report: ReportData, changes: Iterable[ConversionChange]) -> int:
     # The number of changed calls that are free views in a report.
     free = Counter(entry["type"] for entry in report.ledger.entries.values() if is_free(entry))
     counts: Counter[str] = Counter()
@@ -763,7 +763,7 @@ def conversions(pairs: Sequence[Calls]) -> Iterator[Conversion]:
             if old is not None and (padding := _padding_before(old, new, news)) is not None:
                 news.remove(padding)
                 yield Conversion("added", [], [padding], class_of(old["op"]))
-            yield from _explained(head, olds, news)
+            yield from _changes_after(head, olds, news)
             olds, news, head = [], [], (old, new)
         else:
             olds += [old] if old is not None else []
@@ -795,7 +795,7 @@ def _layout_after(entry: Entry) -> str:
     return LAYOUTS.get(entry["params"].get("axes"), "") if entry["op"] == "transpose" else ""
 
 
-def _explained(head: Calls, olds: list[Entry], news: list[Entry]) -> Iterator[Conversion]:
+def _changes_after(head: Calls, olds: list[Entry], news: list[Entry]) -> Iterator[Conversion]:
     # The changes of a matching pair (head) and of the unmatched calls after it.
     old, new = head
     into = new["op"] if new is not None and class_of(new["op"]) in FOLD_INTO else ""
@@ -837,12 +837,12 @@ def _adds_bias(product: Entry, other: Entry, left: Sequence[Entry]) -> bool:
 
 def _replacements(into: str, olds: list[Entry], news: list[Entry]) -> Iterator[Conversion]:
     sides = ((olds, news), (news, olds)) if len(olds) * len(news) <= MOST_SEARCHED else ()
-    for find in (_decomposition, _split):
+    for find in (_decomposition, _split_product):
         for side, other in sides:
             for entry in [*side]:
                 if found := find(entry, other):
                     at = side.index(entry)
-                    bias = side[at + 1 : at + 2] if find is _split else []
+                    bias = side[at + 1 : at + 2] if find is _split_product else []
                     n_calls = 1 + ([each["op"] for each in bias] == ["add"] and bias[0]["n_params"] != 0)
                     whole, parts = _taken(side, range(at, at + n_calls)), _taken(other, found)
                     yield Conversion("became", *((whole, parts) if side is olds else (parts, whole)))
@@ -876,7 +876,7 @@ def _decomposition(entry: Entry, others: Sequence[Entry]) -> Sequence[int]:
     return next(filter(None, matches), ())
 
 
-def _split(entry: Entry, others: Sequence[Entry]) -> Sequence[int]:
+def _split_product(entry: Entry, others: Sequence[Entry]) -> Sequence[int]:
     # Consecutive products that add up to one: the query, key and value of attention.
     if entry["macs"] == 0:
         return ()

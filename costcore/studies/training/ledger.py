@@ -452,7 +452,7 @@ def _figures(
         days = ledger.days(mfu, step_seconds)
         of_peak = f"{ledger.dtype}, dense{', data sheet' * (ledger.device is not None)}"
         on = f"on {ledger.devices:,} x {ledger.peak / 1e12:,.1f} TFLOP/s ({of_peak})"
-        because = f"{_at(ledger, step_seconds, _utilization(rates, mfu, published))} {on}"
+        because = f"{_basis_of_days(ledger, step_seconds, _utilization(rates, mfu, published))} {on}"
         yield Figure("days", "Time", Formatted(days, _in_days(days)), "ratio", because)
         hours = 24 * days * ledger.devices
         yield Figure("device_hours", "Devices", Formatted(hours, f"{hours:,.2f} {ledger.device_hours_name}"), "ratio")
@@ -531,7 +531,7 @@ def _unit(ledger: LedgerData) -> str:
     return ledger.stages[0].step.unit if ledger.stages else "token"
 
 
-def _at(ledger: LedgerData, step_seconds: Mapping[str, float], utilization: str) -> str:
+def _basis_of_days(ledger: LedgerData, step_seconds: Mapping[str, float], utilization: str) -> str:
     usual = f"at {utilization}"
     left = [stage.name for stage in ledger.stages if stage.name not in step_seconds]
     if not left:

@@ -240,7 +240,7 @@ class Products:
             if "pairs" in layer.attrs:  # attention="computed": the MACs are those of the computed pairs
                 macs = macs * pairs_of(layer) // layer.attrs["pairs"]
         elif call.phase == "backward":
-            found = (self._forward[key] for key in _keys(call, macs) if key in self._forward)
+            found = (self._forward[key] for key in _matching_keys(call, macs) if key in self._forward)
             kind, shares, is_masked = next(found, (WEIGHTS, (), False))
         elif layer.op in PRODUCT_OPERATORS and not _has_weight(call, self._weights):
             kind, shares, is_masked = self._of_activations(call, macs)
@@ -279,10 +279,10 @@ class Products:
         found: tuple[str, Shares, bool] = ACTIVATIONS, (), False
         # A softmax in the same module makes it attention.
         if call.module in self._with_softmax:
-            side = next(_sides(call.layer), None)
+            side = next(_square_sides(call.layer), None)
             shares = () if side is None else self._packing.shares(call.layer, side, side, is_masked=True)
             found = ATTENTION, shares, side is not None and not self._packing.masks_are_causal
-        self._forward.update((key, found) for key in _keys(call, macs))
+        self._forward.update((key, found) for key in _matching_keys(call, macs))
         return found
 
 
@@ -302,7 +302,7 @@ def _has_weight(call: Call, weights: set[int]) -> bool:
     return "param" in roles or not weights.isdisjoint(call.inputs)
 
 
-def _sides(layer: Layer) -> Iterator[int]:
+def _square_sides(layer: Layer) -> Iterator[int]:
     # The side of a square of scores that the product makes or reads.
     for shape in (layer.out.shape, layer["x0"].shape):
         if len(shape) >= 3 and shape[-1] == shape[-2]:
@@ -315,7 +315,7 @@ def _sizes_of_attention(layer: Layer) -> Iterator[tuple[int, tuple[int, ...]]]:
         yield prod(q[:-2]), tuple(sorted((q[-2], keys, width)))
 
 
-def _keys(call: Call, macs: int) -> Iterator[tuple[Any, ...]]:
+def _matching_keys(call: Call, macs: int) -> Iterator[tuple[Any, ...]]:
     # Keys that match a product of the backward pass to its product in the forward pass: the module, with batch and
     # sizes or, as einsum does not show these, with the MACs.
     shapes: Sequence[tuple[int, ...]] = [call.layer[name].shape for name in ("x0", "x1") if name in call.layer]
