@@ -137,7 +137,7 @@ def max_batch(
             optimizers work on lists there (``foreach``). ``"tensors"``: the peak of tensors. None: ``"cuda"`` if the
             memory is that of an NVIDIA GPU by name, as in :func:`costcore.fit`; else ``"tensors"``.
         context: memory that a process takes before its first tensor. None: the measured value in the file of the
-            device; without one 500 MiB, which is assumed (0 for a device that is no GPU).
+            device; without one, 500 MiB is assumed (0 for a device other than a GPU).
         workspace: memory that kernels take besides tensors.
         fragmentation: the share of the peak that an allocator loses on top of it.
         options: further options of :func:`costcore.estimate`, such as ``dtype`` or ``checkpoint``.
@@ -602,7 +602,7 @@ class Recomputation:
 
     Attributes:
         module: name of the class; empty if no class is worth it.
-        count: the number of modules, without those inside another one of the class.
+        count: the number of modules, without modules inside another module of the class.
         batch: the batch of both peaks.
         peak: the peak with checkpointing, in bytes.
         peak_before: the peak without it.

@@ -605,7 +605,7 @@ class Attempts:
         model: the model; or a report, which is not captured again.
         inputs: its inputs.
         target: the memories of the device.
-        limit: a single memory and what is taken from it besides tensors; None for SRAM and flash.
+        limit: the single memory and its terms besides tensors; None for SRAM and flash.
         options: the options of :func:`costcore.estimate`.
         records: whether the memory of a run is recorded; otherwise its values are placed in an arena.
         align: the alignment of an arena.
@@ -833,7 +833,7 @@ def needs_of(report: Report, target: Target, limit: Limit | None, arena: Arena |
     Args:
         report: the report of the run.
         target: the memories of the device.
-        limit: a single memory and what is taken from it besides tensors; None for SRAM and flash.
+        limit: the single memory and its terms besides tensors; None for SRAM and flash.
         arena: the values of the run, placed; None for a run with recorded memory.
 
     Raises:

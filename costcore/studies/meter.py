@@ -49,7 +49,7 @@ class Readings(Result):
 
     @property
     def last(self) -> Rates:
-        """The last steps, as many as the window has."""
+        """The last steps: those in the window."""
         return self._rates(self._log.last)
 
     @property
@@ -185,7 +185,7 @@ class MFUMeter(Readings):
         window: number of steps in :attr:`last` and the rates of the meter.
         loss: returns the loss from the output of the model, if not all floating-point outputs have a backward pass;
             default: the output named ``loss``, else their sum.
-        compiled: whether the loop calls a compiled function that calls ``model``, which costs 3 µs per step; not needed
+        compiled: whether the loop calls a compiled function that calls ``model``; True costs 3 µs per step. Not needed
             if ``model`` is the result of ``torch.compile``.
         counted: ``"copy"``: before a step runs; ``"run"``: while it runs. Default: on a copy if the model allows it.
 
@@ -468,7 +468,7 @@ Key = Hashable
 
 
 class RunCounts:
-    """Reports of whole steps by the sequence of inputs that the model was called with in them.
+    """Reports of whole steps, by the sequence of model inputs in the step.
 
     A step is counted if its first input matches no recorded sequence. A step that begins like a recorded one but
     continues differently is noticed too late; the next step with the same beginning is counted.

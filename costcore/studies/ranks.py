@@ -228,8 +228,8 @@ class Rank:
         copies: the part in which only copies and fills ran.
         waiting: the part in which it waited in collectives; None if unknown.
         exposed_waiting: the part of ``waiting`` in which no other kernel ran; None if unknown.
-        n_collectives: collectives whose kernels were compared with those of other ranks.
-        n_last: of these, those in which it arrived last.
+        n_collectives: the number of collectives compared with other ranks.
+        n_last: the number of compared collectives in which it arrived last.
         held_up: the time in which all others of a group waited for it alone.
     """
 

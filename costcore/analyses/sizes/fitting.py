@@ -200,7 +200,7 @@ class Fit:
             self._formulas[values] = self._formula(values)
         return self._formulas[values]
 
-    def columns_but(self, row: int, position: int, size: int) -> list[tuple[int, ...]] | None:
+    def completed_columns(self, row: int, position: int, size: int) -> list[tuple[int, ...]] | None:
         """Complete the columns of a row that is missing at one size, from constant or equal columns.
 
         None if a column is neither constant nor equal to a column with a formula.
@@ -860,7 +860,7 @@ def symbolic_trace(samples: Samples, fit: Fit, pricer: Pricer) -> tuple[Trace, l
         present: Dim = 1
         if columns is None:
             where = samples.absence(row)
-            columns = None if where is None else fit.columns_but(row, *where)
+            columns = None if where is None else fit.completed_columns(row, *where)
             if where is None or columns is None:
                 names.update(dict.fromkeys(record.call.outputs, read[0]) if read else {})
                 continue

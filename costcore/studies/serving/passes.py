@@ -224,7 +224,7 @@ class Point(NamedTuple):
 WAYS = ("expanded", "absorbed", "recomputed")
 """The variants of multi-head latent attention.
 
-* ``expanded``: the latent vector of a token is expanded to keys and values once, which are cached.
+* ``expanded``: the latent vector of a token is expanded once, and its keys and values are cached.
 * ``absorbed``: latent vectors are cached, and attention runs on them. The matrix that expands keys multiplies the
   queries instead, and the matrix that expands values the results. This takes as many MACs per new token as expansion.
 * ``recomputed``: latent vectors are cached, and all of them are expanded in every pass.

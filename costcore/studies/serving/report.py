@@ -47,7 +47,7 @@ class ServingReport(Result):
         model: a language model of transformers, or a module that takes ``input_ids`` and a cache; or the path of a GGUF
             file, or of a folder of safetensors files with the configuration of transformers.
         dtype: dtype of activations and products, ``"bfloat16"``; default: that of the weights of the model.
-        weights: format in which matrices are stored, ``"int4"``; default: as the model or its file has them. Vectors,
+        weights: format in which matrices are stored, ``"int4"``; default: the format of the model or its file. Vectors,
             such as norm weights, are stored in ``dtype``. Packed weights keep their format.
         kv: format of keys and values; default: ``dtype``. Recurrent states keep their dtype.
         activations: dtype to which inputs of products with weights are quantized, ``"int8"``, ``"fp8"``; default: the
@@ -332,7 +332,7 @@ class ServingReport(Result):
             batches: numbers of sequences that run at a time.
             chunk: tokens of prompts that run with every decode step (chunked prefill); default: prompts run whole, one
                 at a time, while the others wait.
-            cached: tokens that all prompts begin with, which are in the cache.
+            cached: tokens of a cached prefix that all prompts share.
             ranks: devices that share the model by tensor parallelism.
             expert_ranks: devices that divide the experts of every layer; each holds whole experts. A multiple of
                 ``ranks``; each group of ``ranks`` devices serves its own sequences.
@@ -714,7 +714,7 @@ class StoredWeights:
         model: the model. Packed weights keep their format. Weights from a file keep it if ``weights`` is None.
         dtype: dtype of vectors, of modules that are kept, and of activations.
         weights: format of all other weights; None: ``dtype``.
-        activations: dtype to which inputs of products are quantized; None: ``dtype``, or as packed weights have it.
+        activations: dtype to which inputs of products are quantized; None: ``dtype``. Packed weights may have another.
         keep: patterns of modules with weights stored in ``dtype``.
     """
 

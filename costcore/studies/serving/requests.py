@@ -174,7 +174,7 @@ class Setup(NamedTuple):
     Attributes:
         requests: the kinds of requests.
         chunk: tokens of prompts that run with every decode step; None: prompts run whole, one at a time.
-        cached: tokens that all prompts begin with, which are in the cache.
+        cached: tokens of a cached prefix that all prompts share.
         ranks: devices that share the model by tensor parallelism.
         expert_ranks: expert-parallel ranks; each holds whole experts.
         link: the link between them, and to the devices for prefill.
