@@ -48,8 +48,8 @@ def inputs_of_batch(inputs: Any) -> InputsOfBatch:
         named = NamedInputs(inputs)
         if len(named.symbols) > 1:
             raise ValueError(
-                f"the inputs name several dimensions, {', '.join(map(repr, sorted(named.symbols)))}: only the batch "
-                "has a name, give numbers for the others"
+                f"the inputs name several dimensions, {', '.join(map(repr, sorted(named.symbols)))}: name only "
+                "the batch, and give numbers for the others"
             )
         return lambda batch: named.at({named.symbols[0]: batch})
     if not any(_has_batch(leaf) for leaf in _leaves(inputs)):
@@ -137,7 +137,7 @@ def _is_shape_with_dtype(value: Any) -> bool:
 
 
 ALLOCATORS = ("tensors", "cuda")
-"""How memory is counted: the peak of tensors, or what PyTorch's CUDA caching allocator needs for them."""
+"""How memory is counted: the peak of tensors, or the minimum memory that PyTorch's CUDA allocator runs with."""
 
 CONTEXT = "500 MiB"
 """Memory that a process takes on a GPU before its first tensor: assumed where a device file has no ``context_mib``.
@@ -358,9 +358,9 @@ def _pairwise(first: Sequence[Layer], second: Sequence[Layer]) -> list[Layer]:
     if [layer.op for layer in first] != [layer.op for layer in second]:
         return []
     # An output with two batch dimensions compares samples with each other.
-    return [a for a, b in zip(first, second, strict=True) if _varying(a, b) > 1]
+    return [a for a, b in zip(first, second, strict=True) if _n_varying_axes(a, b) > 1]
 
 
-def _varying(a: Layer, b: Layer) -> int:
+def _n_varying_axes(a: Layer, b: Layer) -> int:
     pairs = [(x.shape, y.shape) for x, y in zip(a.outputs, b.outputs, strict=False) if len(x.shape) == len(y.shape)]
     return max((sum(m != n for m, n in zip(x, y, strict=True)) for x, y in pairs), default=0)

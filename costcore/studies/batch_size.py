@@ -130,14 +130,14 @@ def max_batch(
             input, whatever its size. Or a function that returns the inputs of a batch.
         memory: the memory of the device in bytes, or as ``"24 GiB"``; or a device, its name or an alias such as
             ``"h100"``.
-        train: whether a training step is run, instead of inference; an optimizer or a loss implies it.
+        train: whether to run a training step instead of inference; an optimizer or a loss implies it.
         optimizer: the optimizer of the step, and ``loss`` its loss; see :func:`costcore.estimate`.
-        loss: as above. A loss with targets makes them of the batch that it is given.
+        loss: as above. If it needs targets, it must create them for the batch size of its argument.
         allocator: ``"cuda"``: the peak is the minimum memory with which PyTorch's caching allocator runs on a GPU;
             optimizers work on lists there (``foreach``). ``"tensors"``: the peak of tensors. None: ``"cuda"`` if the
             memory is that of an NVIDIA GPU by name, as in :func:`costcore.fit`; else ``"tensors"``.
         context: memory that a process takes before its first tensor. None: the measured value in the file of the
-            device; without one 500 MiB, which is assumed (0 for a device that is no GPU).
+            device; without one, 500 MiB is assumed (0 for a device other than a GPU).
         workspace: memory that kernels take besides tensors.
         fragmentation: the share of the peak that an allocator loses on top of it.
         options: further options of :func:`costcore.estimate`, such as ``dtype`` or ``checkpoint``.
@@ -206,7 +206,7 @@ def fit(
     replicas: int = 1,
     options: Mapping[str, Any],
 ) -> Fit:
-    """Return the largest batch and, for training, the plans for more samples; arguments as above."""
+    """Return the largest batch and, for training, the plans for more samples; arguments as for :func:`accumulation`."""
     captures = _captures(model, inputs, limit.allocator, train, optimizer, None, options)
     is_training = captures.options["backward"]
     largest = find_largest(captures, limit)
@@ -366,6 +366,10 @@ FIRST = 2
 _BATCH = Column("batch", "Batch", "count")
 
 
+def _shown(nbytes: int) -> Formatted:
+    return Formatted(nbytes, short(nbytes, "bytes"))
+
+
 @dataclass(frozen=True, repr=False)
 class LargestBatch(Result):
     """The largest batch that fits; 0 if one sample does not.
@@ -402,15 +406,13 @@ class LargestBatch(Result):
         room = f"of {short(self.limit.memory, 'bytes')}"
         figures = [
             Figure("batch", "Largest batch", self.batch, "count", none),
-            Figure("needed", f"Needed by {runs}", self._of_limit(self.needed), "bytes", room),
+            Figure("needed", f"Needed by {runs}", _shown(self.needed), "bytes", room),
             Figure("peak", "Peak", self.peak, "bytes", self.memory.where),
         ]
         if self.next_peak is not None:
             needed = self.limit.needed(self.next_peak)
             excess = f"{short(needed - self.limit.memory, 'bytes')} over the limit"
-            figures.append(
-                Figure("next", f"Needed by batch {self.batch + 1:,}", self._of_limit(needed), "bytes", excess)
-            )
+            figures.append(Figure("next", f"Needed by batch {self.batch + 1:,}", _shown(needed), "bytes", excess))
         kinds = [{"kind": kind, "nbytes": nbytes} for kind, nbytes in self.by_kind.items()]
         batches = [{"batch": batch, "nbytes": nbytes} for batch, nbytes in self.table.items()]
         tables = [
@@ -428,9 +430,6 @@ class LargestBatch(Result):
         parts = self.limit.filled_by(self.by_kind, self.peak)
         title = f"{self.memory.model or 'Memory'}: batch {self.batch:,}"
         return filled_bars({"memory": (parts, self.limit.memory)}, title, theme)
-
-    def _of_limit(self, nbytes: int) -> Formatted:
-        return Formatted(nbytes, short(nbytes, "bytes"))
 
     @property
     def needed(self) -> int:
@@ -488,7 +487,7 @@ def find_largest(captures: Captures, limit: Limit) -> LargestBatch:
         memory.peak == envelope.peak(each) for each, memory in captured.items() if each >= FIRST
     )
     if not why_not and not is_closed_form:
-        notes.append("the peak has no closed form: peaks that were captured differ from the lines of two runs")
+        notes.append("the peak has no closed form: captured peaks differ from the lines through two runs")
     if not is_closed_form:
         notes.append(f"the batch was found by captures ({', '.join(map(str, captured))})")
     # If no batch fits, the smallest one that runs.
@@ -585,8 +584,8 @@ def check_model(model: Any) -> None:
     spec = frontend_of(model)
     if "memory" not in spec.model_options:
         raise CostError(
-            f"the {spec.name} frontend does not record the memory of a run, which the largest batch follows from "
-            "(expected a torch.nn.Module; of an ONNX model, report.arena() has the peak of one batch)"
+            f"cannot find the largest batch: the {spec.name} frontend does not record the memory of a run (expected a "
+            "torch.nn.Module). For an ONNX model, report.arena() has the peak of one batch"
         )
 
 
@@ -603,7 +602,7 @@ class Recomputation:
 
     Attributes:
         module: name of the class; empty if no class is worth it.
-        count: the number of modules, without those inside another one of the class.
+        count: the number of modules, without modules inside another module of the class.
         batch: the batch of both peaks.
         peak: the peak with checkpointing, in bytes.
         peak_before: the peak without it.
@@ -737,7 +736,7 @@ class RuleOfThumb(NamedTuple):
 def rule_of_thumb(memory: Memory, n_parameters: int, train: bool, optimizer: object) -> RuleOfThumb | None:
     """Return the rule for a run; None if it has none.
 
-    The rule is for parameters of one size and optimizers that have a name.
+    The rule needs parameters of one item size, and an optimizer given by name or none.
 
     Args:
         memory: the memory of the run.
@@ -787,7 +786,7 @@ FIXED = ("parameter", "buffer", "gradient", "optimizer")
 
 
 def size(nbytes: int) -> str:
-    """Return bytes in units of the largest fitting prefix."""
+    """Return bytes with the largest fitting prefix: ``324.3 MiB``."""
     return short(nbytes, "bytes")
 
 

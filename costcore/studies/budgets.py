@@ -53,10 +53,10 @@ def check(report: Report, budget: BudgetLike) -> Violations:
     if not isinstance(report, Report):
         raise TypeError(f"check expects a report, such as that of estimate (got {type(report).__name__})")
     read = budget if isinstance(budget, Budget) else read_budget(budget)
-    return Violations([*_check_costs(report, read), *_too_long(report, read)])
+    return Violations([*_check_costs(report, read), *_check_times(report, read)])
 
 
-def _too_long(report: Report, budget: Budget) -> Iterator[Violation]:
+def _check_times(report: Report, budget: Budget) -> Iterator[Violation]:
     for limit in budget.times:
         where = f"time on {limit.device}"
         try:

@@ -195,9 +195,9 @@ F = 4  # bytes of a float32
 L = 8  # bytes of an int64
 
 CONNECTION = (
-    # x[2, 3, 10], w[4, 3, 3], b[4] -> y[2, 4, 8]: 64 dot products of length 9 onto the bias
+    # x[2, 3, 10], w[4, 3, 3], b[4] -> y[2, 4, 8]: 64 dot products of length 9 added to the bias
     Case("conv1d", "conv", Operations(fma=64 * 9), F * (60 + 36 + 4), F * 64, 64 * 9, 36 + 4),
-    # x[1, 3, 8, 8], w[5, 3, 3, 3], padding 1 -> y[1, 5, 8, 8]: 320 dot products of length 27 onto nothing
+    # x[1, 3, 8, 8], w[5, 3, 3, 3], padding 1 -> y[1, 5, 8, 8]: 320 dot products of length 27 without a bias
     Case("conv2d_no_bias", "conv", Operations(mul=320, fma=320 * 26), F * (192 + 135), F * 320, 320 * 27, 135),
     # x[1, 3, 8, 8], w[5, 3, 3, 3], b[5], stride 2, padding 1 -> y[1, 5, 4, 4]
     Case("conv2d_stride", "conv", Operations(fma=80 * 27), F * (192 + 135 + 5), F * 80, 80 * 27, 135 + 5),
@@ -225,7 +225,7 @@ CONNECTION = (
     Case("linear", "linear", Operations(fma=12 * 5), F * (20 + 15 + 3), F * 12, 12 * 5, 15 + 3),
     # x[2, 4, 5], w[3, 5], b[3] -> y[2, 4, 3]
     Case("linear_3d", "linear", Operations(fma=24 * 5), F * (40 + 15 + 3), F * 24, 24 * 5, 15 + 3),
-    # x[4, 5], w[3, 5] -> y[4, 3]: 12 dot products of length 5 onto nothing
+    # x[4, 5], w[3, 5] -> y[4, 3]: 12 dot products of length 5 without a bias
     Case("linear_no_bias", "linear", Operations(mul=12, fma=12 * 4), F * (20 + 15), F * 12, 12 * 5, 15),
     # x0[3, 4], x1[4, 5] -> y[3, 5]
     Case("matmul", "matmul", Operations(mul=15, fma=15 * 3), F * (12 + 20), F * 15, 15 * 4),

@@ -1,7 +1,7 @@
 """Explain a number printed for a network: which convention, with which changes, gives it.
 
-Every convention is a :class:`Base` with a price, and yields readings with the changes that people make, each with a
-price too. The cheapest reading wins, if few random numbers nearby have one as cheap.
+A *reading* is a convention with changes that people make, such as MACs counted twice. Its *price* is a number that says
+how unlikely it is. The cheapest reading that gives the number wins, if few numbers nearby have a reading as cheap.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from costcore.files import read_toml
 from costcore.numbers import is_symbolic
 from costcore.reports.report import Report
 from costcore.studies.reconcile import rule_in_words
-from costcore.tables import answer as results
+from costcore.tables.answer import Content
 from costcore.tables.result import Result, Table
 from costcore.text.output import Column
 from costcore.trace.call import Call
@@ -32,10 +32,10 @@ from costcore.trace.call import Call
 
 
 MOST_CHANCE = 0.05
-"""The maximum share of nearby numbers with a reading as plausible, for a reading to be decisive."""
+"""A reading is decisive if at most this share of nearby numbers has a reading as plausible."""
 
 NEAR = Fraction(1, 50)
-"""The relative distance of the nearby numbers."""
+"""The maximum relative distance of nearby numbers."""
 
 MOST_DIGITS = 12
 """The maximum number of digits to try."""
@@ -45,7 +45,7 @@ FEW_DIGITS = 2
 
 
 @dataclass(frozen=True)
-class Content:
+class Answer:
     """One or several conventions that give the same value, with equal changes and price.
 
     Attributes:
@@ -76,7 +76,7 @@ class ExplanationData:
 
     number: PrintedNumber
     macs: int
-    answers: tuple[Content, ...]
+    answers: tuple[Answer, ...]
     nearest: tuple[Reading, ...]
     hints: tuple[Hint, ...]
     coincidence: float = 0.0
@@ -84,7 +84,7 @@ class ExplanationData:
 
     @property
     def decides(self) -> bool:
-        """Whether the best reading is more than a coincidence; plain MACs of the network may be a more likely one."""
+        """Whether the best reading is more than a coincidence; readings of price 0 (plain MACs) need less evidence."""
         if self.is_another_network:
             return False
         return self.coincidence <= MOST_CHANCE * (2 if self.answers[0].price == 0 else 1)
@@ -100,7 +100,7 @@ class ExplanationData:
         return not self.answers or self.answers[0].price >= ANOTHER_NETWORK
 
     @property
-    def likely(self) -> tuple[Content, ...]:
+    def likely(self) -> tuple[Answer, ...]:
         """The answers that the digits of the number cannot tell apart."""
         if not self.answers:
             return ()
@@ -180,12 +180,12 @@ class Explanation(Result, ExplanationData):
         best = "another network" if self.best is None else self.best.base
         return f"<Explanation of {self.number.text}: {best}>"
 
-    def _content(self) -> results.Content:
+    def _content(self) -> Content:
         first, *others = lines(self)
         rows = [_plain(reading) for answer in self.answers for reading in answer.readings]
         columns = [Column(key, key.capitalize(), kind) for key, kind in _KINDS.items()]
         readings = Table("Readings that give the number, the cheapest first", columns, rows).part([])
-        return results.Content(first, (), [readings], [line.strip() for line in others])
+        return Content(first, (), [readings], [line.strip() for line in others])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation in plain JSON types."""
@@ -239,8 +239,8 @@ def explain(
         year: the year of the number. Tools that are younger cannot have printed it.
 
     Raises:
-        TypeError, ValueError: if ``report`` is not a report, ``number`` cannot be read, or nothing is known of
-            ``source``.
+        TypeError, ValueError: if ``report`` is not a report, ``number`` cannot be read, or ``source`` is
+            unknown.
         CostError: if the report has symbolic dimensions; bind them with ``subs`` first.
     """
     if not isinstance(report, Report):
@@ -298,7 +298,7 @@ def _at_other_sizes(sizes: Mapping[str, Callable[[], Report]], source: str | Non
         yield from bases(report, size, source, year)
 
 
-def _answers(found: list[Reading], number: PrintedNumber) -> tuple[Content, ...]:
+def _answers(found: list[Reading], number: PrintedNumber) -> tuple[Answer, ...]:
     rank = {name: i for i, name in enumerate((*MOST_USED, *(name for name in conventions() if name not in MOST_USED)))}
     groups: dict[tuple[Fraction, int], list[Reading]] = {}
     cheapest: dict[Fraction, int] = {}
@@ -307,13 +307,13 @@ def _answers(found: list[Reading], number: PrintedNumber) -> tuple[Content, ...]
     for reading in found:
         groups.setdefault((reading.value, cheapest[reading.value]), []).append(reading)
     answers = [
-        Content(value, price, tuple(sorted(readings, key=lambda r: (r.price, rank.get(r.base, len(rank))))))
+        Answer(value, price, tuple(sorted(readings, key=lambda r: (r.price, rank.get(r.base, len(rank))))))
         for (value, price), readings in groups.items()
     ]
     return tuple(sorted(answers, key=lambda answer: _order(answer, number)))
 
 
-def _order(answer: Content, number: PrintedNumber) -> tuple[int, bool, bool, Fraction]:
+def _order(answer: Answer, number: PrintedNumber) -> tuple[int, bool, bool, Fraction]:
     first = answer.readings[0]
     return answer.price, CUT in first.changes, first.base not in MOST_USED, abs(answer.value - number.value)
 
@@ -579,19 +579,19 @@ class Base:
         yield self.total, 0, ()
         # A part smaller than the unit of the last digit would not change the number.
         width = 2 * number.half
-        for op, amount in self.by_operator.items() if self._are_told_apart(self.by_operator, width) else ():
+        for op, amount in self.by_operator.items() if self._can_tell_apart(self.by_operator, width) else ():
             if width <= amount < self.total:
                 yield amount, PRICES["one operator"], (f"{op} only",)
                 if 2 * amount < self.total:
                     yield self.total - amount, PRICES["without an operator"], (f"without {op}",)
         modules = self._by_top_module
-        for module, amount in modules.items() if self._are_told_apart(modules, width) else ():
+        for module, amount in modules.items() if self._can_tell_apart(modules, width) else ():
             if width <= amount and 2 * amount < self.total:
                 yield self.total - amount, PRICES["without a module"], (f"without module {module!r}",)
         if width <= self._head and 2 * self._head < self.total:
             yield self.total - self._head, PRICES["without the head"], ("without the last linear and pooling",)
 
-    def _are_told_apart(self, parts: Mapping[str, int], width: Fraction) -> bool:
+    def _can_tell_apart(self, parts: Mapping[str, int], width: Fraction) -> bool:
         # Otherwise some part would match by coincidence.
         return len(parts) * width < MOST_COINCIDENCE * self.total
 
@@ -749,7 +749,7 @@ def _doubts(explanation: ExplanationData) -> Iterator[str]:
     )
 
 
-def _sentence(answer: Content) -> str:
+def _sentence(answer: Answer) -> str:
     first, *others = answer.readings
     names = [r.base for r in others if (r.changes == first.changes and r.size == first.size) or not r.changes]
     also = f" (also {', '.join(dict.fromkeys(names))})" if names else ""

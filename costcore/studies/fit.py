@@ -57,8 +57,8 @@ MIXED = {"precision": "bfloat16"}
 """Mixed precision: 16-bit weights, and float32 copies in the optimizer (Micikevicius et al., arXiv:1710.03740)."""
 
 NO_TRAINING = (
-    "the memory of a training step is known only for PyTorch models on a target with a single memory: no file and no "
-    "other framework shows what a backward pass keeps"
+    "the memory of a training step is known only for PyTorch models on a target with a single memory: files and "
+    "other frameworks do not show which tensors a backward pass keeps"
 )
 
 
@@ -182,8 +182,8 @@ def fit(
     The memory of a PyTorch model is recorded (:attr:`costcore.Report.memory`): it fits if ``peak * (1 + fragmentation)
     + workspace + context`` is at most the memory. On an NVIDIA device the peak is the minimum memory with which
     PyTorch's caching allocator runs. For files, and for targets with SRAM and flash, the values of an inference are
-    placed (:meth:`costcore.Report.arena`): SRAM holds the layout that was found, and flash the weights, or the whole
-    file if its runtime keeps it (TensorFlow Lite). A target with one memory holds both.
+    placed in an arena (:meth:`costcore.Report.arena`). SRAM holds the arena. Flash holds the weights, or the whole file
+    if its runtime keeps the file (TensorFlow Lite). A target with one memory holds both.
 
     Args:
         model: a model as :func:`costcore.estimate` takes it, or a report.
@@ -191,14 +191,14 @@ def fit(
             the model fits if a batch of one does (PyTorch).
         target: ``"24 GB"``, ``"256 KB sram, 1 MB flash"``, ``"sram=256KB,flash=1MB"``, a device, its name or an alias
             such as ``"h100"``.
-        train: whether a training step is run, instead of inference; an optimizer or a loss implies it (PyTorch).
+        train: whether to run a training step instead of inference; an optimizer or a loss implies it (PyTorch).
         optimizer: the optimizer of the step, and ``loss`` its loss; see :func:`costcore.estimate`.
         loss: as above.
         context: memory that a process takes before its first tensor. Default: the measured value in the file of the
             device. Without such a value: 500 MiB (assumed) for a GPU, and for an amount such as ``"24 GB"`` if the
             model is code; otherwise 0.
         workspace: memory that kernels take besides tensors.
-        fragmentation: the memory that an allocator loses to fragmentation, as a share of the peak; it is added.
+        fragmentation: the memory that an allocator loses to fragmentation on top of the peak, as a share of the peak.
         align: the alignment of values that are placed, in bytes.
         suggestions: whether to trace the model with suggested changes too, if it does not fit.
         options: further options of :func:`costcore.estimate`.
@@ -215,7 +215,7 @@ def fit(
     is_step = train is True or optimizer is not None or loss is not None
     model, inputs = model_and_inputs(model, inputs, is_step=is_step)
     given = step_options(train, optimizer, loss, options, "cuda" if runs_cuda(aim.device) else "tensors")
-    is_code = _records(model) and not aim.is_divided
+    is_code = _records_memory(model) and not aim.is_divided
     if given["backward"] and not is_code and not isinstance(model, Report):
         return FitResult(None, aim, {}, NO_TRAINING)
     given = {key: value for key, value in given.items() if value or key in options}  # not every frontend accepts all
@@ -251,12 +251,12 @@ def _open_sizes(model: Any, report: Report) -> str:
     return f"sizes depend on {', '.join(report.symbols)}: {how}{unknown}"
 
 
-def _unknown(report: Report) -> list[str]:
+def _unknown_notes(report: Report) -> list[str]:
     names = dict.fromkeys(each["type"] for each in report.ignored_layers.values())
     return [f"{', '.join(names)}: only the sizes of the results are known"] if names else []
 
 
-def _records(model: Any) -> bool:
+def _records_memory(model: Any) -> bool:
     if isinstance(model, Report):
         return model.memory is not None
     return "memory" in frontend_of(model).model_options
@@ -283,13 +283,13 @@ def _verdict(attempts: Attempts, report: Report, needs: Needs, tries: bool) -> F
     notes = [f"limit: {attempts.limit.describe()}"] if attempts.limit else []
     if not attempts.records:
         arena = attempts.arena(report)
-        notes += [*arena.notes, *_unknown(report), *_planned(arena, target)]
+        notes += [*arena.notes, *_unknown_notes(report), *_planner_notes(arena, target)]
     elif report.memory is not None:
         notes += report.memory.notes
-        notes += _dtypes(report, attempts.options.get("precision") == MIXED["precision"])
+        notes += _dtype_notes(report, attempts.options.get("precision") == MIXED["precision"])
     notes += dict.fromkeys(f"assumed: {assumption.what}" for assumption in report.assumptions)
     notes += [f"limit: {target.read}"] * bool(target.read and not attempts.limit)
-    notes += _binary_note(needs, target)
+    notes += _binary_notes(needs, target)
     return FitResult(
         fits=not over,
         target=target,
@@ -321,21 +321,21 @@ def _has_half_moments(report: Report) -> bool:
     return _main_dtypes(report).get("optimizer") in ("float16", "bfloat16")
 
 
-def _dtypes(report: Report, is_mixed: bool) -> Iterator[str]:
+def _dtype_notes(report: Report, is_mixed: bool) -> Iterator[str]:
     found = _main_dtypes(report)
     if "gradient" in found:
         each = ", ".join(f"{STATES[kind]} in {dtype}" for kind, dtype in found.items())
         yield f"{each}{': mixed precision, with float32 copies of the weights' if is_mixed else ''}"
 
 
-def _binary_note(needs: Needs, target: Target) -> Iterator[str]:
+def _binary_notes(needs: Needs, target: Target) -> Iterator[str]:
     # Vendors of boards write KB for 1024 bytes, those of GPUs GB for 1024**3.
     if target.binary and bool(needs.excess(target)) != bool(needs.excess(replace(target, memories=target.binary))):
         again = re.sub(r"([KMGTkmgt])[Bb]\b", r"\1iB", target.name)
         yield f"it fits if KB are 1,024 B, as vendors mean them: type {again!r}"
 
 
-def _planned(arena: Arena, target: Target) -> Iterator[str]:
+def _planner_notes(arena: Arena, target: Target) -> Iterator[str]:
     limit = target.memories.get("sram")
     # LiteRT Micro's own greedy planner can need more than the layout that was found.
     if limit is not None and (nbytes := arena.sizes["micro"]) > arena.size:
@@ -440,11 +440,12 @@ class _Suggestions:
         if any(each.fits for each in singles):
             return
         helping = [each for each in singles if each.needs and each.needs["memory"] < self._needs.amounts["memory"]]
-        halves = min((each for each in helping if each.name != "checkpoint"), key=_least, default=None)
-        saved = min((each for each in helping if each.name == "checkpoint"), key=_least, default=None)
+        halves = min((each for each in helping if each.name != "checkpoint"), key=_needed_memory, default=None)
+        saved = min((each for each in helping if each.name == "checkpoint"), key=_needed_memory, default=None)
         joined = [each for each in (saved, halves) if each is not None]
         enough = next((each for each in sharded if each.fits), None)
         if enough is not None:
+            # Together with another change, fewer devices may suffice.
             for each in joined:
                 tried = self._sharded(each.options, f"{each.name}+", f"{each.what}, ")
                 yield from (other for other in tried if other.fits and _devices(other) < _devices(enough))
@@ -509,7 +510,7 @@ class _Suggestions:
             tried += self._captured("checkpoint", what, checkpoint=name)
         able = [each for each in tried if each.needs]
         # If no class can be checkpointed, one failure explains why.
-        yield from [min(able, key=_least)] if able else tried[:1]
+        yield from [min(able, key=_needed_memory)] if able else tried[:1]
 
     def _sharded(self, options: Mapping[str, Any], name: str, what: str) -> Iterator[Suggestion]:
         best: list[Suggestion] = []
@@ -590,7 +591,7 @@ def _devices(suggestion: Suggestion) -> int:
     return prod(suggestion.options["mesh"].values())
 
 
-def _least(suggestion: Suggestion) -> int:
+def _needed_memory(suggestion: Suggestion) -> int:
     return suggestion.needs["memory"]
 
 
@@ -604,7 +605,7 @@ class Attempts:
         model: the model; or a report, which is not captured again.
         inputs: its inputs.
         target: the memories of the device.
-        limit: a single memory and what is taken from it besides tensors; None for SRAM and flash.
+        limit: the single memory and its terms besides tensors; None for SRAM and flash.
         options: the options of :func:`costcore.estimate`.
         records: whether the memory of a run is recorded; otherwise its values are placed in an arena.
         align: the alignment of an arena.
@@ -832,7 +833,7 @@ def needs_of(report: Report, target: Target, limit: Limit | None, arena: Arena |
     Args:
         report: the report of the run.
         target: the memories of the device.
-        limit: a single memory and what is taken from it besides tensors; None for SRAM and flash.
+        limit: the single memory and its terms besides tensors; None for SRAM and flash.
         arena: the values of the run, placed; None for a run with recorded memory.
 
     Raises:

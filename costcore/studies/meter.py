@@ -49,7 +49,7 @@ class Readings(Result):
 
     @property
     def last(self) -> Rates:
-        """The last steps, as many as the window has."""
+        """The last steps: those in the window."""
         return self._rates(self._log.last)
 
     @property
@@ -166,12 +166,12 @@ class MFUMeter(Readings):
 
     Every pass of the model with gradients is counted with its backward pass, once for each distinct shape of inputs: on
     a copy on the meta device before the step runs, or, if the model fails there, while a step runs. All later steps
-    only add numbers. Passes without gradients (validation, generation) are not counted. Time is that of the host clock
-    between two calls of :meth:`step`, without the time of counting. Nothing waits for the device, so a single step on
-    an accelerator may seem short: several together are right.
+    only add numbers. Passes without gradients (validation, generation) are not counted. Time is measured by the
+    host clock between two calls of :meth:`step`, without the time of counting. Nothing waits for the device, so a
+    single step on an accelerator may seem short; the sum of several steps is right.
 
-    A step counted while running is left out of all rates. It includes everything computed, also by other models, and is
-    counted again for every new sequence of shapes in a step.
+    A step counted while running is left out of all rates. Its count includes all computation, also of other models. A
+    step with a new sequence of shapes is counted again.
 
     Args:
         model: the module that the loop calls.
@@ -185,7 +185,7 @@ class MFUMeter(Readings):
         window: number of steps in :attr:`last` and the rates of the meter.
         loss: returns the loss from the output of the model, if not all floating-point outputs have a backward pass;
             default: the output named ``loss``, else their sum.
-        compiled: whether the loop calls a compiled function that calls ``model``, which costs 3 µs per step; not needed
+        compiled: whether the loop calls a compiled function that calls ``model``; True costs 3 µs per step. Not needed
             if ``model`` is the result of ``torch.compile``.
         counted: ``"copy"``: before a step runs; ``"run"``: while it runs. Default: on a copy if the model allows it.
 
@@ -233,7 +233,7 @@ class MFUMeter(Readings):
         self.notes: list[str] = []
         if self._device is None and self._peak is None:
             self.notes.append(
-                "MFU and HFU are unknown, as no device was given: pass device='h100-sxm5-80gb' or another of "
+                "MFU and HFU are unknown, because no device was given: pass device='h100-sxm5-80gb' or another of "
                 "`costcore devices`, or peak=989.4e12"
             )
 
@@ -293,7 +293,9 @@ class MFUMeter(Readings):
         except (CostError, TypeError) as error:
             if self._counted == "copy":
                 raise
-            self._note(f"steps are counted while they run, as no copy of the model runs on the meta device: {error}")
+            self._note(
+                f"steps are counted while they run, because no copy of the model runs on the meta device: {error}"
+            )
             return
         cost, notes = cost_of(report, self._sizes[key])
         self._costs[key] = cost
@@ -356,7 +358,7 @@ class MFUMeter(Readings):
             self._is_ignoring = before
 
     def restart_clock(self) -> None:
-        """Leave out the time since the last step, as it was not spent on training."""
+        """Leave out the time since the last step, which was not spent on training."""
         self._log.restart()
 
     def _check_active(self) -> None:
@@ -379,7 +381,7 @@ class MFUMeter(Readings):
     def _note_no_pass(self) -> None:
         note = (
             "no pass of the model with gradients was seen in a step. Pass the module that the loop calls: if it is "
-            "compiled, what torch.compile returned."
+            "compiled, the result of torch.compile."
         )
         if note not in self.notes:
             self.notes.append(note)
@@ -406,7 +408,7 @@ def cost_of(report: Report, sizes: Sizes) -> tuple[PassCost, list[str]]:
     cost = PassCost(model, hardware, sizes.tokens, sizes.samples, dtype_of_products(report))
     notes = []
     if ignored := len(report.ignored_layers):
-        notes.append(f"FLOPs are too few: {ignored} calls of a pass could not be counted, which a warning names")
+        notes.append(f"FLOPs are too low: {ignored} calls of a pass could not be counted; a warning names them")
     return cost, notes
 
 
@@ -466,7 +468,7 @@ Key = Hashable
 
 
 class RunCounts:
-    """Reports of whole steps by the sequence of inputs that the model was called with in them.
+    """Reports of whole steps, by the sequence of model inputs in the step.
 
     A step is counted if its first input matches no recorded sequence. A step that begins like a recorded one but
     continues differently is noticed too late; the next step with the same beginning is counted.

@@ -23,7 +23,7 @@ from costcore.trace.run import MemoryLedger
 from costcore.trace.trace import with_tensors
 
 LEAST_TOKENS = 8192
-"""Minimum tokens that each device keeps of a sequence, unless the user gives a mesh."""
+"""The minimum number of tokens of a sequence on each device, unless the user gives a mesh."""
 
 
 class Mesh(NamedTuple):
@@ -64,15 +64,15 @@ SCHEDULES = ("1f1b", "interleaved", "gpipe", "zb-h1", "zb-h2")
 
 
 class Schedule(NamedTuple):
-    """A schedule of a pipeline: which passes its stages run when.
+    """A schedule of a pipeline: the order in which its stages run passes.
 
     Sources: GPipe (Huang et al. 2019, arXiv:1811.06965), 1F1B and interleaved 1F1B (Narayanan et al. 2021,
-    arXiv:2104.04473, section 2.2; memory of the latter: Korthikanti et al. 2022, arXiv:2205.05198, section 4.2.3), zero
-    bubble (Qi et al. 2023, arXiv:2401.10241, table 1).
+    arXiv:2104.04473, section 2.2; memory of interleaved 1F1B: Korthikanti et al. 2022, arXiv:2205.05198, section
+    4.2.3), zero bubble (Qi et al. 2023, arXiv:2401.10241, table 1).
 
     Attributes:
         name: one of :data:`SCHEDULES`.
-        chunks: the parts of every stage, which take turns; more than one in ``interleaved`` only.
+        chunks: model chunks of every stage (virtual stages); more than one in ``interleaved`` only.
     """
 
     name: str = "1f1b"
@@ -105,7 +105,7 @@ class Schedule(NamedTuple):
         """Return the bubble: idle time of stages over the time of all passes.
 
         The forward pass, the gradients of inputs and the gradients of weights are assumed to take equal time;
-        recomputation takes as long as a forward pass, before the gradients of inputs.
+        recomputation takes as long as a forward pass and precedes the gradients of inputs.
 
         Args:
             stages: the number of stages.
@@ -210,7 +210,7 @@ class Setup(NamedTuple):
     @property
     def bubble(self) -> float:
         """The bubble: idle time of stages over compute time."""
-        # Selective recomputation is short: only that of whole blocks delays the backward pass noticeably.
+        # Only recomputation of whole blocks delays the backward pass noticeably; selective recomputation is short.
         return self.schedule.bubble(self.mesh.pp, self.n_micro_batches, self.checkpoints is True)
 
 
@@ -292,7 +292,7 @@ def meshes(devices: int, per_node: int, model: Divisible, zero: Sequence[int | s
         devices: the number of devices.
         per_node: devices of a node, the maximum of ``tp``.
         model: the divisible parts.
-        zero: stages of ZeRO, of which 3 and ``"hybrid"`` give ``fsdp``.
+        zero: stages of ZeRO; only 3 and ``"hybrid"`` give meshes with ``fsdp``.
     """
     for tp in _divisors(devices) if model.width else [1]:
         if tp > per_node:
@@ -340,14 +340,13 @@ def _divisors(number: int) -> list[int]:
 
 
 # Figures of one rank of a training step, extrapolated from captures with few blocks.
-#
-# One rank is captured with three and with four blocks; memory, bytes sent and time of all blocks follow linearly.
+
 
 DEPTHS = (3, 4)
 """The numbers of blocks of two captures; figures of more blocks follow linearly.
 
-Fewer than three do not suffice: sharded blocks prefetch the parameters of the next block, so that a block between two
-others needs other memory than the first or the last one.
+Three is the minimum: FSDP prefetches the parameters of the next block, so a middle block needs other memory than the
+first and the last.
 """
 
 
@@ -371,7 +370,7 @@ class Cut(NamedTuple):
 
 
 class Live(NamedTuple):
-    """The bytes alive while a call runs: all, gradients, and what autograd saved in blocks."""
+    """The bytes alive while a call runs: all, gradients, and activations saved in blocks."""
 
     total: float
     gradients: float
@@ -386,8 +385,7 @@ class RankCosts(NamedTuple):
     """The figures of one pass of one rank, with a step of the optimizer.
 
     Attributes:
-        peaks: the maximum bytes alive without optimizer state, in each phase of the pass, and in each phase in each
-            scope of :func:`scopes_of`.
+        peaks: the maximum bytes alive without optimizer state, by phase of the pass and scope (:func:`scopes_of`).
         end: bytes alive after the pass, without optimizer state.
         saved: bytes that autograd keeps for the backward pass.
         seconds: the minimum time of the pass.
@@ -514,7 +512,7 @@ class RankCaptures:
         dtype: the dtype of products.
         optimizer: the optimizer.
         options: further options of :func:`costcore.estimate`.
-        is_whole: whether each capture is of the whole model, as of one whose blocks cannot replace each other.
+        is_whole: whether to capture the whole model, because its blocks cannot replace each other.
     """
 
     def __init__(
@@ -557,11 +555,13 @@ class RankCaptures:
         if self.is_whole:
             self._check_whole(setup)
             return self._run(setup, None, with_step=True).after(cut)
-        lines = self._extrapolated(kinds, lambda kinds: self._capture(setup, kinds, cut))
+        extrapolated = self._extrapolated(kinds, lambda kinds: self._capture(setup, kinds, cut))
         if not exactly:
-            return lines
+            return extrapolated
         whole = self._run(setup, tuple(kinds), with_step=True, with_times=False).after(cut)
-        return whole._replace(seconds=lines.seconds, step_seconds=lines.step_seconds, binds=lines.binds)
+        return whole._replace(
+            seconds=extrapolated.seconds, step_seconds=extrapolated.step_seconds, binds=extrapolated.binds
+        )
 
     def blocks(self, setup: Setup, kinds: Sequence[int]) -> BlockCosts:
         """Return the figures of blocks of these kinds, without the rest of the model."""
@@ -573,22 +573,24 @@ class RankCaptures:
             fewer, deeper = (self._run(setup, (kind,) * number, with_step=False).rank for number in DEPTHS)
             saved[kind] = (deeper.saved - fewer.saved) / (more - few)
             seconds[kind] = (deeper.seconds - fewer.seconds) / (more - few)
-        sums = (fsum(figure[kind] for kind in kinds) for figure in (saved, seconds))
-        return BlockCosts(next(sums), max(saved.values()), next(sums))
+        return BlockCosts(
+            saved=fsum(saved[kind] for kind in kinds),
+            largest=max(saved.values()),
+            seconds=fsum(seconds[kind] for kind in kinds),
+        )
 
     def step_of(self, setup: Setup, kinds: Sequence[int]) -> RankCosts:
-        """Return figures whose parameters and optimizer step hold for every pass; all others are of a cheap pass."""
+        """Return the figures of a cheap pass; only its parameters and its optimizer step are those of every pass."""
         if self.is_whole:
             self._check_whole(setup)
             return self._step(setup, None).rank
         return self._extrapolated(kinds, lambda kinds: self._step(setup, kinds).rank)
 
     def _check_whole(self, setup: Setup) -> None:
-        # What divides blocks, or is done block by block.
-        parts = [f"{axis}={size}" for axis, size in setup.mesh._asdict().items() if axis not in ("dp", "fsdp")]
-        needs = [part for part in parts if not part.endswith("=1")] + [*setup.offload] * (
-            "activations" in setup.offload
-        )
+        # Options that divide blocks or apply to each block.
+        sizes = setup.mesh._asdict().items()
+        needs = [f"{axis}={size}" for axis, size in sizes if axis not in ("dp", "fsdp") and size > 1]
+        needs += setup.offload if "activations" in setup.offload else ()
         needs += ["sequence_parallel"] * setup.sequence_parallel + [FP8] * (setup.precision == FP8)
         needs += ["checkpointing of blocks"] * (setup.checkpoints is True and not self._distribution.kind)
         if needs:
@@ -627,7 +629,7 @@ class RankCaptures:
         key = (*how, with_step, with_times)
         if key not in self._captured:
             sizes, precision = _sizes(setup), "bfloat16" if setup.precision == FP8 else setup.precision
-            # Setups of equal sizes accumulate into equal gradients, which the first of them makes in a pass of its own.
+            # Setups of equal sizes share accumulated gradients: the first of them makes these in an extra pass.
             equal = (sizes, precision) if setup.step == "accumulated" else None
             layout = self._distribution.plan(kinds, gradients=self._gradients.get(equal), **sizes._asdict())
             options = {
@@ -654,7 +656,7 @@ class RankCaptures:
         memory, rank = report.memory, report.trace.run.rank
         assert memory is not None and rank is not None
         groups = report.time(self._device, dtype=self._dtype, fusion="compiler").groups if with_times else ()
-        seconds_of = self._faster(layout.blocks) if in_fp8 else _bound_seconds
+        seconds_of = self._seconds_in_fp8(layout.blocks) if in_fp8 else _bound_seconds
         passes = [(group, seconds_of(group)) for group in groups if group.calls[0].phase != "optimizer"]
         steps = [group for group in groups if group.calls[0].phase == "optimizer"]
         binds: dict[str, float] = {}
@@ -679,7 +681,7 @@ class RankCaptures:
         )
         return Captured(costs, points, end)
 
-    def _faster(self, blocks: Sequence[str]) -> Callable[[GroupTime], float]:
+    def _seconds_in_fp8(self, blocks: Sequence[str]) -> Callable[[GroupTime], float]:
         if DTYPE_OF_FP8 not in self._device.peak.get("matrix", {}):
             raise CostError(f"{self._device.name} has no products in float8, which precision fp8 needs")
         narrow, wide = (self._device.matrix_rate(dtype) or 1.0 for dtype in (DTYPE_OF_FP8, "bfloat16"))

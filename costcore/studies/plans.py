@@ -70,7 +70,7 @@ NBYTES = {"bfloat16": 2, "pure_bfloat16": 2, FP8: 2, "autocast": 4, None: 4}
 """Bytes of a weight and of its gradient by precision; None is a model in float32."""
 
 VERIFIED = 3
-"""The number of plans with all blocks captured."""
+"""The default number of plans that are captured with all blocks."""
 
 
 def plan(
@@ -104,8 +104,9 @@ def plan(
 
     One rank of each plan is captured with three and with four blocks, and extrapolated to all of its blocks: equal
     blocks add equal amounts. The first ``verified`` plans are captured again with all blocks, to confirm that they fit;
-    :attr:`~costcore.studies.plans.Plans.error` is the largest error of the extrapolation. A model without blocks that
-    can replace each other, such as a CNN or an MLP, is captured whole for every plan, over ``dp`` and ``fsdp``.
+    :attr:`~costcore.studies.plans.Plans.error` is the largest error of the extrapolation. A model without
+    interchangeable blocks, such as a CNN or an MLP, is captured whole for every plan, and only over ``dp`` and
+    ``fsdp``.
 
     Args:
         model: a ``torch.nn.Module``. Tensor parallelism needs its attribute ``tp_plan``, as models of transformers have
@@ -118,17 +119,16 @@ def plan(
         optimizer: the optimizer, see :func:`costcore.estimate`.
         per_node: the maximum number of devices along ``tp``.
         micro_batches: samples per pass to try.
-        verified: the number of plans with all blocks captured; 0 saves their time.
-        checkpoints: kinds of activation checkpointing to try; default: without, and of all blocks. Other kinds are
-            values of ``checkpoint`` of :func:`costcore.estimate`: modules, or ``"Block(save=mm,attention)"``.
+        verified: the number of plans to capture with all blocks; 0 skips these captures.
+        checkpoints: kinds of activation checkpointing to try; default: none, and all blocks. Other kinds are values
+             of ``checkpoint`` of :func:`costcore.estimate`: modules, or ``"Block(save=mm,attention)"``.
         precisions: values of ``precision`` of :func:`costcore.estimate` to try, or ``"fp8"``: linear layers of blocks
             in float8, as in Transformer Engine, everything else as in ``"bfloat16"``.
         meshes: the meshes to try, ``{"dp": 8, "tp": 8}``, with any of ``dp``, ``fsdp``, ``tp``, ``pp``, ``cp``, and
             ``ep``, which divides experts over some of ``dp * fsdp * cp`` devices. Default: every mesh with ``tp``
             within a node and either a pipeline (``pp``) or ``fsdp``; ``cp`` only if each device keeps 8,192 tokens.
         zero: stages of ZeRO to try: 0 replicates (``dp``), 1 shards optimizer state, 2 gradients too, 3 parameters too
-            (``fsdp``); ``"hybrid"`` is 3 within a node and 0 among nodes. Meshes with ``fsdp`` in ``meshes`` are tried
-            in any case.
+            (``fsdp``); ``"hybrid"`` is 3 within a node and 0 among nodes. Meshes with ``fsdp`` always use 3.
         schedules: schedules of pipelines to try: ``"1f1b"``, ``"interleaved"`` (with 2 chunks of each stage, or
             ``"interleaved=4"``), ``"gpipe"``, ``"zb-h1"`` and ``"zb-h2"``. Interleaved schedules need blocks for all
             chunks and a multiple of ``pp`` micro-batches.
@@ -176,7 +176,7 @@ def plan(
     if any(offloads):
         hosts = hosts or host_link_of(chosen)
         if hosts is None:
-            raise ValueError(f"the link of {chosen.name} to its host is not known. Pass host_link, as pcie4-x16")
+            raise ValueError(f'the link of {chosen.name} to its host is unknown. Pass host_link="pcie4-x16"')
     limit = make_limit(memory_of(chosen) if memory is None else memory, context)
     distribution = needed_ability("distribution", model, "a plan")(model)
     sized = inputs_of_batch(inputs)
@@ -208,7 +208,7 @@ def plan(
             f"(micro-batches {sizes}{running})"
         )
     if all(each.fits is None for each in tried):
-        hint = _whole_runs(model, sized, distribution, options) if distribution.kinds else ""
+        hint = _hint_at_replicas(model, sized, distribution, options) if distribution.kinds else ""
         raise CostError(f"no plan can be captured: {tried[0].reason}{hint}")
     fitting, left_out = search.verified(tried, 0 if search.is_whole else verified)
     if not fitting:
@@ -218,17 +218,16 @@ def plan(
     return Plans(tuple(fitting), tuple(left_out), chosen, limit, global_batch, run, dtype, name)
 
 
-def _whole_runs(model: Any, sized: Callable[[int], Any], distribution: Any, options: Mapping[str, Any]) -> str:
-    # A plan captures the model with one block and with two. The layers of a CNN or an MLP cannot replace each other.
+def _hint_at_replicas(model: Any, sized: Callable[[int], Any], distribution: Any, options: Mapping[str, Any]) -> str:
+    # A plan captures the model with a few equal blocks. The layers of a CNN or an MLP cannot replace each other.
     try:
         estimate(model, sized(1), backward=True, **options)
     except (CostError, TypeError, ValueError):
         return ""
     return (
-        f". The model as it is runs, but not with fewer or equal blocks instead of its {len(distribution.kinds)} "
-        f"{distribution.kind}, as a plan captures it: a plan needs blocks that can replace each other, such as the "
-        "layers of a transformer. For copies of the whole model: costcore memory MODEL --memory 80GB --train "
-        "--replicas 8"
+        f". The whole model runs, but not with {DEPTHS[0]} equal blocks in place of its {len(distribution.kinds)} "
+        f"{distribution.kind}: a plan needs blocks that can replace each other, such as the layers of a transformer. "
+        "For copies of the whole model, type: costcore memory MODEL --memory 80GB --train --replicas 8"
     )
 
 
@@ -324,7 +323,11 @@ class _Search:
         found: list[Plan] = []
         last: Plan | None = None
         for setup in setups:
-            if last is None or last.fits or (last.fits is False and _kept(last.setup) != _kept(setup)):
+            if (
+                last is None
+                or last.fits
+                or (last.fits is False and _step_and_in_flight(last.setup) != _step_and_in_flight(setup))
+            ):
                 last = self._try(setup)
                 found.append(last)
             elif last.memory is None:
@@ -358,17 +361,17 @@ class _Search:
             (verified if made.fits else left_out).append(made)
         return sorted([*verified, *fitting], key=self._order), left_out
 
-    def _try(self, setup: Setup, extrapolated: int | None = None, is_last: bool = False) -> Plan:
+    def _try(self, setup: Setup, extrapolated: int | None = None, has_floor: bool = True) -> Plan:
         try:
-            floor = 0 if extrapolated is not None or is_last else self._floor(setup)
+            floor = self._floor(setup) if extrapolated is None and has_floor else 0
             if floor > self._limit.memory:
                 reason = f"weights, gradients and optimizer state alone exceed memory by {self._excess(floor)}"
                 return Plan(setup, False, reason=reason, memory_at_least=floor)
             memory, rank, stage = max(
-                (self._stage(setup, each) for each in self._stages(setup)), key=lambda stage: stage[0]
+                (self._costs_of_stage(setup, each) for each in self._stages(setup)), key=lambda stage: stage[0]
             )
             if extrapolated is not None:
-                memory, rank, stage = self._stage(setup, stage, exactly=True)
+                memory, rank, stage = self._costs_of_stage(setup, stage, exactly=True)
             whole = self._captures.of(setup, self._kinds)
         except (CostError, TypeError, ValueError) as error:
             return Plan(setup, None, reason=str(error))
@@ -427,7 +430,7 @@ class _Search:
         if not bounds or any(each.memory for each in tried):
             return [*tried]
         lowest = min(bounds, key=lambda each: each.memory_at_least or 0)
-        return [self._try(each.setup, is_last=True) if each is lowest else each for each in tried]
+        return [self._try(each.setup, has_floor=False) if each is lowest else each for each in tried]
 
     def _excess(self, memory: int) -> str:
         return short(memory - self._limit.memory, "bytes")
@@ -444,7 +447,7 @@ class _Search:
                 found[kinds, lacks] = Stage(kinds, waiting, lacks)
         return [*found.values()]
 
-    def _stage(self, setup: Setup, stage: Stage, exactly: bool = False) -> tuple[int, RankCosts, Stage]:
+    def _costs_of_stage(self, setup: Setup, stage: Stage, exactly: bool = False) -> tuple[int, RankCosts, Stage]:
         kinds, waiting, lacks = stage
         rank = self._captures.of(setup, kinds)
         share = _share_of_state(setup, rank)
@@ -458,7 +461,7 @@ class _Search:
         cut = Cut(gradients=1 - wider * (share if setup.zero == 2 else 1), saved=1 - kept)
         if exactly or cut != Cut():
             rank = self._captures.of(setup, kinds, cut, exactly)
-        # A stage keeps what autograd saved for the passes that wait.
+        # A stage keeps the saved activations of waiting passes.
         saved = 0.0 if blocks is None else blocks.saved * kept
         if setup.precision == FP8 and setup.zero != 3:
             extra += 2 * rank.linear
@@ -494,12 +497,12 @@ def _share_of_state(setup: Setup, rank: RankCosts) -> float:
 def sent_bytes(setup: Setup, rank: RankCosts) -> float:
     """Return the bytes that a rank sends in a step, except between stages of a pipeline.
 
-    Among n copies, a ring sends (n - 1) / n of a tensor to reduce and scatter it, and as much to gather it. An
-    all-reduce of gradients is both. ZeRO-1 and ZeRO-2 reduce and scatter gradients, and gather parameters.
+    In a ring of n ranks, a reduce-scatter sends (n - 1) / n of a tensor, and so does an all-gather; an all-reduce is
+    both. ZeRO-1 and ZeRO-2 reduce-scatter gradients and all-gather parameters.
 
     Args:
         setup: how the step runs.
-        rank: the figures of the rank. What ``fully_shard`` sends in a pass is part of them.
+        rank: the figures of the rank, which include the bytes that ``fully_shard`` sends in a pass.
     """
     nbytes, mesh, times = NBYTES[setup.precision], setup.mesh, setup.reductions
     wide = nbytes if setup.gradients is None else 4
@@ -517,8 +520,7 @@ def sent_bytes(setup: Setup, rank: RankCosts) -> float:
     return sent + among * (2 * times * wide if setup.zero == 0 else times * wide + nbytes)
 
 
-def _kept(setup: Setup) -> tuple[str, float]:
-    # The kind of step, which decides whether gradients accumulate, and the number of passes in flight.
+def _step_and_in_flight(setup: Setup) -> tuple[str, float]:
     return setup.step, setup.schedule.in_flight(0, setup.mesh.pp, setup.n_micro_batches)
 
 
@@ -564,8 +566,8 @@ MOST_ROWS = 10
 """The number of plans that ``print`` and notebooks show."""
 
 ASSUMED = {
-    "cp": "devices that share a sequence compute equally many pairs; masks allow the same share of remote keys as of "
-    "local ones",
+    "cp": "devices that share a sequence compute equal numbers of query-key pairs; masks allow the same share of "
+    "remote keys as of local keys",
     "ep": "every expert receives the same number of rows",
     "sp": "sequence parallelism divides all saved activations of a block by tp, and sends as many bytes as the "
     "all-reduces that it replaces; recomputed activations of a block are not divided",
@@ -585,16 +587,16 @@ class Plan:
         setup: how the step runs.
         fits: whether it fits; None if it could not be captured.
         memory: the bytes that a device needs, with the context; None if it was not captured.
-        memory_at_least: a lower bound of ``memory`` where that is None: weights, gradients and optimizer state, or the
-            need of a smaller micro-batch.
+        memory_at_least: a lower bound if ``memory`` is None: weights, gradients and optimizer state, or the memory of
+            a smaller micro-batch.
         sent: bytes that a device sends per step, except between pipeline stages.
         seconds: the minimum time of a step.
         bubble: idle time of pipeline stages over ``seconds``: ``(pp - 1) / n_micro_batches`` in the 1F1B schedule; see
             :meth:`costcore.studies.plan_setups.Schedule.bubble`.
         binds: the bottleneck: an engine or memory of the device (``matrix``, ``vector``, ``dram``), ``communication``,
             or ``host``, the link to it.
-        extrapolated: the memory that captures of few blocks let expect, if :attr:`memory` is from a capture of all
-            blocks of the rank; None if :attr:`memory` is only expected.
+        extrapolated: the memory extrapolated from few blocks, if :attr:`memory` is from a capture of all blocks of the
+            rank; None if :attr:`memory` itself is extrapolated.
         reason: why it is left out; empty if it fits.
         host: bytes per step and direction between a device and its host.
     """
@@ -679,7 +681,7 @@ class WholeRun(NamedTuple):
     Attributes:
         run: its sizes, without a mesh.
         flops: model FLOPs of one sample.
-        peaks: FLOP/s of a device by precision of products, as its vendor prints them.
+        peaks: the vendor's peak FLOP/s of a device, by precision of products.
     """
 
     run: RunSetup
@@ -687,7 +689,7 @@ class WholeRun(NamedTuple):
     peaks: Mapping[str, float]
 
     def nearest(self, setup: Setup) -> Expected:
-        """Return the MFU to expect of a setup, from the published runs nearest to it."""
+        """Return the expected MFU of a setup, from the published runs nearest to it."""
         axes = {axis: getattr(setup.mesh, axis) for axis in AXES}
         return expected(self.run._replace(**axes, precision=self._precision(setup)))
 
@@ -698,11 +700,11 @@ class WholeRun(NamedTuple):
 
     @property
     def is_near(self) -> bool:
-        """Whether that run is near enough to order plans by published runs."""
+        """Whether the nearest published run is near enough to order plans by published runs."""
         return self.distance <= NEAR
 
     def middle(self, setup: Setup, samples: int) -> float:
-        """Return the seconds of a step to expect, the middle of the range."""
+        """Return the expected seconds of a step: the middle of the range."""
         low, _, found = self.expected(setup, samples)
         return low * found.high / found.middle
 
@@ -778,13 +780,13 @@ class Plans(Result):
         figures = [Figure("n_fits", "Plans that fit", len(self.plans), "count", f"of {tried} tried")]
         remarks = [f"limit: {self.limit.describe()}"]
         columns: Sequence[Column] = COLUMNS
-        shown, title = self.plans, "Plans that fit, least bound with bubbles first"
+        shown, title = self.plans, "Plans that fit, lowest bound with bubbles first"
         if self.is_by_runs:
-            title = "Plans that fit, least expected time first"
+            title = "Plans that fit, lowest expected time first"
         if self.plans:
             remarks += [self._certainty(), TIMES, *self.device.describe_peak(self.dtype), self._reason_of_order()]
         else:
-            columns, title = LEFT_OUT, "Plans that need the least"
+            columns, title = LEFT_OUT, "Plans with the lowest memory"
             shown = tuple(sorted(self.left_out, key=lambda each: (each.memory is None, each.memory or 0)))
         rows = [_row(plan) | self._expected(plan) for plan in shown]
         if self.run is None:
@@ -808,15 +810,15 @@ class Plans(Result):
         if self.is_by_runs:
             return f"order: expected time by published runs; where it differs by less than {ALIKE - 1:.0%}, the bound"
         if self.run is None:
-            return "order: the bound, as no published run is of such a model and device"
+            return "order: the bound, because no published run has such a model and device"
         far = f"the nearest has distance {self.run.distance:.1f}, at most {NEAR:g} is near"
-        return f"order: the bound, as no published run is near: {far}"
+        return f"order: the bound, because no published run is near: {far}"
 
     def expected(self, plan: Plan) -> tuple[float, float, float] | None:
-        """Return the seconds of a step to expect by published runs: the minimum, the middle and the maximum.
+        """Return the expected seconds of a step by published runs: the minimum, the middle and the maximum.
 
-        None if no published run is of such a model and device. None also if the bound exceeds the times of all these
-        runs, because the runs are then not comparable with the plan.
+        None if no published run has such a model and device, or if the bound exceeds the maximum: the runs are then not
+        comparable with the plan.
 
         Args:
             plan: one of the plans.
@@ -829,7 +831,7 @@ class Plans(Result):
         middle = self.run.middle(plan.setup, self.global_batch)
         return max(low, plan.seconds), max(middle, plan.seconds), high
 
-    def _ends(self, plan: Plan) -> tuple[float, float] | None:
+    def _expected_range(self, plan: Plan) -> tuple[float, float] | None:
         found = self.expected(plan)
         return None if found is None else (found[0], found[2])
 
@@ -863,7 +865,7 @@ class Plans(Result):
             return "memory: every plan was captured whole"
         off = "" if self.error is None else f", within {100 * self.error:.2g} % where both are known"
         return (
-            f"memory: all blocks of the first {captured} plans were captured; that of others is extrapolated from "
+            f"memory: the first {captured} plans were captured with all blocks; the others are extrapolated from "
             f"captures of {DEPTHS[0]} and {DEPTHS[1]} blocks{off}"
         )
 
@@ -876,7 +878,9 @@ class Plans(Result):
             "global_batch": self.global_batch,
             "order": "expected" if self.is_by_runs else "bound",
             "error": self.error,
-            "plans": [each.to_dict() | {"expected": self._ends(each)} for each in (*self.plans, *self.left_out)],
+            "plans": [
+                each.to_dict() | {"expected": self._expected_range(each)} for each in (*self.plans, *self.left_out)
+            ],
         }
 
 

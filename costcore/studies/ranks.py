@@ -1,8 +1,8 @@
 """The ranks of a job, from a trace of each: compute, exposed communication, waiting, idle time, and the straggler.
 
-Clocks of hosts differ by more than a collective takes, so no time of one rank is compared with a time of another. All
-ranks leave a collective at about the same time: a kernel that ran longer than the shortest one of the same collective
-began earlier, and waited for that long at its beginning. The rank with the shortest kernel arrived last.
+Clocks of hosts differ by more than a collective takes, so times of two ranks are never compared, only durations. All
+ranks leave a collective at about the same time, and the rank with its shortest kernel arrived last. A longer kernel
+waited at its beginning, for as long as it exceeds the shortest one.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Interval: TypeAlias = tuple[int, int]
 """Start and end in nanoseconds, of the clock of one rank."""
 
 NOTED = 0.01
-"""The minimum share of the span for which a straggler delays its group: less is the noise of clocks."""
+"""A rank is a straggler if others wait for it for at least this share of the span; less is noise of clocks."""
 
 EVEN = 1.005
 """Below this ratio of maximum and mean, ranks are even."""
 
 CLOCKS = (
-    "waiting: time of a kernel beyond that of the rank that arrived last, the shortest of its collective; clocks of "
-    "ranks are not compared"
+    "waiting: the time by which a kernel exceeds the shortest one of its collective, on the rank that arrived last; "
+    "clocks of ranks are not compared"
 )
 
 COLUMNS = (
@@ -108,7 +108,7 @@ def profile_ranks(
 
 
 def trace_files(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> list[str]:
-    """Return the paths of traces; of a folder those of its files that are traces, in the order of their numbers.
+    """Return the paths of traces; for a folder, its trace files in numeric order.
 
     Raises:
         CostError: if there are none, or too many.
@@ -144,7 +144,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(word), "") if word.isdecimal() and len(word) < 20 else (-1, word) for word in re.split(r"(\d+)", name)]
 
 
-# What a trace says of its rank.
+# The content of one trace.
 
 
 class Group(NamedTuple):
@@ -166,7 +166,7 @@ class Group(NamedTuple):
         return f"process group {self.name or '?'}" + (f" {self.members}" if self.members else "")
 
     def may_have(self, rank: int, n_ranks: int) -> bool:
-        """Return whether a rank belongs to the group as far as the trace says; long lists of ranks are cut there."""
+        """Return whether a rank may belong to the group: traces cut long lists of ranks."""
         if "." in self.members or not self.members:
             return not self.size or self.size == n_ranks
         return str(rank) in re.findall(r"\d+", self.members)
@@ -224,12 +224,12 @@ class Rank:
         busy: the part in which any of them ran.
         compute: the part in which kernels other than communication ran.
         communication: the part in which communication ran.
-        exposed: the part of it in which no other kernel ran.
+        exposed: the part of ``communication`` in which no other kernel ran.
         copies: the part in which only copies and fills ran.
         waiting: the part in which it waited in collectives; None if unknown.
-        exposed_waiting: the part of it in which no other kernel ran; None if unknown.
-        n_collectives: collectives whose kernels were compared with those of other ranks.
-        n_last: of these, those in which it arrived last.
+        exposed_waiting: the part of ``waiting`` in which no other kernel ran; None if unknown.
+        n_collectives: the number of collectives compared with other ranks.
+        n_last: the number of compared collectives in which it arrived last.
         held_up: the time in which all others of a group waited for it alone.
     """
 
@@ -343,7 +343,7 @@ def _steps(numbers: Sequence[int]) -> str:
 
 
 def compare_collectives(ranks: Sequence[Rank]) -> list[str]:
-    """Set how long each rank waited in collectives; return remarks on those that cannot be compared.
+    """Set how long each rank waited in collectives; return remarks on collectives that cannot be compared.
 
     The collectives of a process group are the same on all of its ranks, in the same order.
     """
@@ -436,7 +436,7 @@ class RankProfiles(Result):
 
     Attributes:
         ranks: the ranks, by number.
-        remarks: what the figures leave open.
+        remarks: limits of the figures.
     """
 
     ranks: list[Rank]
@@ -460,7 +460,7 @@ class RankProfiles(Result):
 
     @property
     def straggler(self) -> Rank | None:
-        """The rank for which alone all others waited the longest; None if that is less than 1 % of the mean span."""
+        """The rank with the largest ``held_up``; None if that is less than 1 % of the mean span."""
         worst = max(self.ranks, key=lambda rank: rank.held_up)
         return worst if worst.held_up >= NOTED * self._mean("span") and worst.held_up else None
 

@@ -150,8 +150,7 @@ def reconcile(
         report: a report.
         old: a convention, see :meth:`costcore.Report.under`.
         new: the convention to compare it with.
-        other: the report that ``new`` counts, if it is another one. Its calls are matched as :func:`costcore.compare`
-            matches them.
+        other: the report for ``new``; default: ``report``. Its calls are matched as by :func:`costcore.compare`.
         by: ``module`` or ``order``, how the calls of two reports are matched; default: by module, or by order if the
             frameworks differ.
 
@@ -204,8 +203,8 @@ class _Side:
 def _matched_calls(old: Report, new: Report, by: str | None) -> list[tuple[int | None, int | None]]:
     positions = [[i for i, record in enumerate(report.trace) if record.cost is not None] for report in (old, new)]
     entries = [list(report.ledger.entries.values()) for report in (old, new)]
-    is_order = by == "order" or (by is None and old.trace.run.frameworks.keys() != new.trace.run.frameworks.keys())
-    pairs = (by_order if is_order else by_module)(*entries)
+    in_order = by == "order" or (by is None and old.trace.run.frameworks.keys() != new.trace.run.frameworks.keys())
+    pairs = (by_order if in_order else by_module)(*entries)
     used = [{pair[side] for pair in pairs} for side in (0, 1)]
     # Calls without a cost do not take part in the matching.
     rest = [(i, None) for i in range(len(entries[0])) if i not in used[0]]
@@ -275,8 +274,8 @@ MINUS = "\N{MINUS SIGN}"
 def rule_in_words(amounts: Sequence[tuple[CallCost, Dim]], expressions: Iterable[str]) -> str:
     """Return how calls of one operator are counted.
 
-    The result is a multiple of MACs or elements, or of MACs and output elements, if that holds for every call, else the
-    expressions of the rules.
+    The result is a multiple of MACs or elements, or of MACs and output elements, that holds for every call. Without
+    such a multiple, it is the expressions of the rules.
 
     Args:
         amounts: calls with the amount of one execution.
@@ -322,7 +321,7 @@ def _common_factor(amounts: Sequence[tuple[CallCost, Dim]], name: str) -> int | 
 def _quantity(record: CallCost, name: str) -> Dim:
     try:
         return Quantities(record.call.layer, record.cost)(name)
-    except CostError:  # there are scores in attention only
+    except CostError:  # only attention has scores
         return 0
 
 
@@ -343,7 +342,7 @@ def other_sizes(text: str, inputs: Any) -> Iterator[str]:
         text: the text, ``1x3x224x224`` or ``ids=1x128:int64``.
         inputs: the parsed inputs.
     """
-    tensor = _only(inputs)
+    tensor = _only_tensor(inputs)
     if tensor is None or not all(isinstance(size, int) for size in tensor.shape):
         return
     shape = tensor.shape
@@ -357,11 +356,11 @@ def other_sizes(text: str, inputs: Any) -> Iterator[str]:
     yield from (text.replace(written, "x".join(map(str, other)), 1) for other in others)
 
 
-def _only(inputs: Any) -> Tensor | None:
+def _only_tensor(inputs: Any) -> Tensor | None:
     if isinstance(inputs, dict) and len(inputs) == 1:
-        return _only(next(iter(inputs.values())))
+        return _only_tensor(next(iter(inputs.values())))
     if isinstance(inputs, list) and len(inputs) == 1:
-        return _only(inputs[0])
+        return _only_tensor(inputs[0])
     if isinstance(inputs, Tensor):
         return inputs
     if isinstance(inputs, tuple) and inputs and all(isinstance(size, int) for size in inputs):

@@ -1,8 +1,9 @@
 """How a value depends on one axis of the input.
 
 A :class:`PeriodicMap` maps each position of a value to an interval of the input. After a reshape, several axes of the
-value may count one position together; an :class:`AxisFactor` is the part of one axis. Rules transform a
-:class:`Dependence`: they slide windows, contract axes, reshape, broadcast, and unite operands.
+value may count one position together: each contributes an :class:`AxisFactor`. A :class:`Dependence` is both, with
+*marks*: the calls after which it is global, unknown or a bound. Rules transform it: they slide windows, contract axes,
+reshape, broadcast, and unite operands.
 """
 
 from __future__ import annotations
@@ -353,11 +354,10 @@ def _union(one: Dependence, other: Dependence, node: str) -> Dependence:
         one, other = other, one
     assert one.path is not None
     other = _restricted_to(other, one.path, node)
-    assert one.path is not None
     if other.path is not None:
         other = _extended_to(other, one.path, node)
     both = one.with_marks_of(other)
-    if one.path is None or other.path is None or both.path is None:
+    if other.path is None or both.path is None:
         return both
     try:
         return both.with_path(Path(one.path.map.union(other.path.map), one.path.factors))
@@ -641,7 +641,7 @@ class PeriodicMap:
 
         Args:
             stencil: the positions that it reads.
-            size: the number of positions of this map, outside of which is padding; None if no read is outside.
+            size: the number of positions of this map; reads outside are padding. None if no read is outside.
 
         Raises:
             TooManyPhasesError: if the period is too large.

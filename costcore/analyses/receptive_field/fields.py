@@ -96,8 +96,8 @@ class ReceptiveField:
     def axes(self) -> tuple[int, ...]:
         """The axes of the value that count positions, in the order of the arguments of :meth:`region`.
 
-        They are axes of the value. After a transpose, the first one may be the width of the input; after a reshape of
-        height and width to one axis, there is only one.
+        After a transpose, the first one may be the width of the input; after a reshape of height and width to one axis,
+        there is only one.
         """
         return tuple(sorted({factor.axis for factors in self.digits for factor in factors}))
 
@@ -465,8 +465,8 @@ def node_name(call: Call) -> str:
 def sources(trace: Trace) -> list[Source]:
     """Return the inputs of the run that a forward call reads, in order of first use.
 
-    If the frontend does not record inputs, every value that no call produces is taken as one, except for learned
-    parameters, states and constants.
+    If the frontend does not record inputs, every value that no call produces counts as an input, except for
+    learned parameters, states and constants.
     """
     given, produced = set(trace.run.inputs), set(trace.run.buffers)
     found: dict[int, Source] = {}

@@ -465,13 +465,10 @@ NORMALIZATION_RULES: Mapping[str, Rule] = {
 
 def _along_channels(context: RuleContext) -> list[Dependence | None]:
     # Halves of this axis are multiplied or concatenated, so the axis must not count positions.
-    axis, dependence = (
-        context.layer.attrs.get("axis", 1 if context.layer.op == "crelu" else context.x.ndim - 1),
-        context.of_x,
-    )
-    if carries(dependence, axis):
+    default = 1 if context.layer.op == "crelu" else context.x.ndim - 1
+    if carries(context.of_x, context.layer.attrs.get("axis", default)):
         raise CannotFollowError("halves of an axis with positions")
-    return context.all_outputs(dependence)
+    return context.all_outputs(context.of_x)
 
 
 ACTIVATION_RULES: Mapping[str, Rule] = {
@@ -727,7 +724,7 @@ def _cyclic_shift(context: RuleContext, axis: int, parts: Sequence[tuple[Depende
 def _bound_of_parts(
     context: RuleContext, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim]]
 ) -> Dependence | None:
-    # Every position sees what it would see in any of the parts.
+    # A position sees at most the union of its intervals in all parts.
     moved_parts = []
     for dependence, shape, offset in parts:
         found = None if dependence.path is None else plain_factor(dependence.path, axis, shape[axis])
@@ -789,7 +786,7 @@ def _roll(context: RuleContext) -> list[Dependence | None]:
         path = None if dependence is None else dependence.path
         if dependence is not None and path is not None and carries(dependence, axis):
             size = context.x.shape[axis]
-            plain_factor(path, axis, size)
+            plain_factor(path, axis, size)  # raises if the axis is only a part of the positions
             dependence = _range_of_axis(dependence, axis, -number(shift, "a shift"), 1, size, size)
             assert dependence is not None
             dependence = dependence.with_marks_of(Dependence(wrapped=context.node))

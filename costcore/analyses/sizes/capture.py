@@ -189,7 +189,7 @@ DOUBLINGS = 3
 """The maximum number of doublings of the first sizes if the network fails."""
 
 STEPS = (2, 3, 4, 7, 8, 14, 16, 32, 64, 128, 224, 256)
-"""Multiples of sizes to try for advice in an error."""
+"""Steps of a symbol to try, for the advice of an error to write a size as a multiple."""
 
 
 def start(samples: Samples, limits: Sequence[Limits]) -> tuple[Point, list[Limits]]:
@@ -284,7 +284,7 @@ class Limits(NamedTuple):
         return self._replace(high=max(self.low + LEAST, self.high // times))
 
     def from_at_least(self, low: int) -> Limits:
-        """Raise ``low``, because short loops are special; limits from the user stay."""
+        """Return the limits with a higher ``low``, because short loops are special; limits from the user stay."""
         low = self.low if self.is_stated else max(self.low, low)
         return self._replace(low=low, high=max(self.high, low + LEAST))
 
@@ -482,7 +482,7 @@ def assumed_above(samples: Samples, trace: Trace) -> list[Above]:
 def note_of(above: Above) -> str:
     """Return the assumption and its condition as a sentence."""
     assumption, elements, most = above
-    return f"assumed where {as_text(elements)} exceeds {most:,}, as larger tensors have no values: {assumption}"
+    return f"assumed where {as_text(elements)} exceeds {most:,}, because larger tensors have no values: {assumption}"
 
 
 def _size_at_point(samples: Samples, size: Dim, point: tuple[int, ...]) -> int:
@@ -610,7 +610,7 @@ def matched(base: Sample, other: Sample, where: Mapping[str, int], base_at: Mapp
     if base.outlines == other.outlines:
         return list(range(len(base.outlines)))
     found: list[int | None] = [None] * len(base.outlines)
-    for (priced, free), (other_priced, other_free) in _pairs(base.outlines, other.outlines):
+    for (priced, free), (other_priced, other_free) in _paired_groups(base.outlines, other.outlines):
         outline = None if priced is None else base.outlines[priced]
         other_outline = None if other_priced is None else other.outlines[other_priced]
         if priced is not None and outline == other_outline:
@@ -639,9 +639,10 @@ def _matching_keys(
 
 
 Group = tuple[int | None, list[int]]
+"""A call with a cost, None at the end, and the free calls before it."""
 
 
-def _pairs(base: Sequence[Outline], other: Sequence[Outline]) -> Iterator[tuple[Group, Group]]:
+def _paired_groups(base: Sequence[Outline], other: Sequence[Outline]) -> Iterator[tuple[Group, Group]]:
     groups, others = _groups(base), _groups(other)
     for i in range(max(len(groups), len(others))):
         yield (groups[i] if i < len(groups) else (None, [])), (others[i] if i < len(others) else (None, []))
@@ -718,7 +719,7 @@ def folded(trace: Trace, keeps_ids: bool) -> Trace:
     ids: dict[int, tuple[int, ...]] = {}
     folds: list[tuple[int, int]] = []
     priced = [i for i, record in enumerate(trace) if not is_free(record)]
-    records = {i: _with_one_list(trace.records[i], KEPT_REPETITIONS if keeps_ids else 1) for i in priced}
+    records = {i: _with_joined_operands(trace.records[i], KEPT_REPETITIONS if keeps_ids else 1) for i in priced}
     numbers: dict[object, int] = {}
     keys = [numbers.setdefault(_repetition_key(records[i]), len(numbers)) for i in priced]
     times: dict[int, int] = {}
@@ -783,7 +784,7 @@ def _repeated(record: CallCost, count: int) -> CallCost:
     return record if count == 1 else record._replace(call=record.call._replace(times=record.call.times * count))
 
 
-def _with_one_list(record: CallCost, kept: int) -> CallCost:
+def _with_joined_operands(record: CallCost, kept: int) -> CallCost:
     call, layer = record.call, record.call.layer
     tensors, n = set(layer.inputs.values()), len(layer.inputs)
     if layer.op not in JOINING or len(tensors) != 1 or n < kept:

@@ -76,6 +76,7 @@ def trace_in_sizes(
     try:
         return _trace_in_sizes(Samples(inputs, capture), limits, pricer)
     except OtherOperatorsError:
+        # Fold unrolled loops: with ids if possible, and from longer loops if short ones differ.
         nearer = [each if each.is_stated else each.nearer(UNROLLED) for each in limits]
         from_short, from_long = (
             [each.from_at_least(low) for each in nearer] for low in (KEPT_REPETITIONS, FIRST["sequence"])
@@ -199,7 +200,7 @@ class Fit:
             self._formulas[values] = self._formula(values)
         return self._formulas[values]
 
-    def columns_but(self, row: int, position: int, size: int) -> list[tuple[int, ...]] | None:
+    def completed_columns(self, row: int, position: int, size: int) -> list[tuple[int, ...]] | None:
         """Complete the columns of a row that is missing at one size, from constant or equal columns.
 
         None if a column is neither constant nor equal to a column with a formula.
@@ -232,7 +233,7 @@ class Fit:
         return corners
 
     def _levels(self, axis: AxisFit) -> list[int]:
-        # The number of sizes, without the base, is the number of terms of the longest form.
+        # As many sizes besides the base as the longest form has terms.
         longest = max(map(len, axis.forms.values()), default=0)
         terms = {term for form in axis.forms.values() for term in form}
         ends = axis.sizes[0], max(axis.sizes)
@@ -859,7 +860,7 @@ def symbolic_trace(samples: Samples, fit: Fit, pricer: Pricer) -> tuple[Trace, l
         present: Dim = 1
         if columns is None:
             where = samples.absence(row)
-            columns = None if where is None else fit.columns_but(row, *where)
+            columns = None if where is None else fit.completed_columns(row, *where)
             if where is None or columns is None:
                 names.update(dict.fromkeys(record.call.outputs, read[0]) if read else {})
                 continue

@@ -169,9 +169,25 @@ class Code:
         numerator, denominator = self._quotient(formula)
         return numerator if denominator == 1 else f"({numerator}) // {denominator}"
 
-    def bound(self, formula: Dim) -> str:
+    def bound(self, formula: Any) -> str:
         """Return code for an upper bound of all intermediate numbers of the formula, for sizes of at least 1."""
-        return self._bound(formula)
+        if not is_symbolic(formula):
+            return str(abs(formula))
+        if formula.is_Rational:
+            return str(abs(int(formula.p)) * int(formula.q))
+        if formula.is_Symbol:
+            return self.names[formula.name]
+        if formula.is_Pow and formula.exp.is_Integer and formula.exp > 0:
+            return f"({self.bound(formula.base)})**{formula.exp}"
+        if argument_of_log2(formula) is not None or type(formula).__name__ == "gcd":
+            return "0"  # these take no arrays
+        bounds = [self.bound(each) for each in formula.args]
+        if formula.is_Mul:
+            return f"({'*'.join(bounds)})"
+        common = lcm(*(self._quotient(each)[1] for each in formula.args))
+        # _min and _max add both numbers and their distance.
+        twice = 2 if type(formula).__name__ in ("Min", "Max") else 1
+        return f"({' + '.join(bounds)})*{common * twice}"
 
     def _quotient(self, part: Any) -> Quotient:
         if not is_symbolic(part):
@@ -212,24 +228,6 @@ class Code:
     def _call(self, function: str, arguments: Any) -> Quotient:
         self.has_functions = True
         return f"{function}({', '.join(map(self.integer, arguments))})", 1
-
-    def _bound(self, part: Any) -> str:
-        if not is_symbolic(part):
-            return str(abs(part))
-        if part.is_Rational:
-            return str(abs(int(part.p)) * int(part.q))
-        if part.is_Symbol:
-            return self.names[part.name]
-        if part.is_Pow and part.exp.is_Integer and part.exp > 0:
-            return f"({self._bound(part.base)})**{part.exp}"
-        if argument_of_log2(part) is not None or type(part).__name__ == "gcd":
-            return "0"  # these take no arrays
-        bounds = [self._bound(each) for each in part.args]
-        if part.is_Mul:
-            return f"({'*'.join(bounds)})"
-        common = lcm(*(self._quotient(each)[1] for each in part.args))
-        twice = 2 if type(part).__name__ in ("Min", "Max") else 1  # _min and _max add both numbers and their distance
-        return f"({' + '.join(bounds)})*{common * twice}"
 
 
 def _number(number: int) -> str:

@@ -651,7 +651,7 @@ def svg(comparison: ComparisonData, key: str = "flops") -> str:
 
 
 def areas_of(weights: Sequence[tuple[str, int]], frame: tuple[float, float, float, float]) -> Iterator[Area]:
-    """Yield areas in proportion to the weights: the frame is halved along its longer side, again and again."""
+    """Yield areas in proportion to the weights, by recursive bisection of the frame along its longer side."""
     left, top, width, height = frame
     if len(weights) == 1:
         yield Area(weights[0][0], left, top, width, height)

@@ -137,7 +137,7 @@ class ComparisonData:
 
     @cached_property
     def modules(self) -> dict[str, dict[str, Delta]]:
-        """The change of the sums by module, each with all that is inside it; renamed ones have their new path."""
+        """The change of the sums by module, including its submodules; renamed modules have their new path."""
         sides = [_by_module(self.old, dict(self.moved)), _by_module(self.new, {})]
         keys = (*self.totals, "mrw")
         return {
@@ -292,8 +292,8 @@ def stored_again(old: ReportData, new: ReportData, names: tuple[str, str]) -> It
     """Yield a remark for each report that stores tied weights of the other several times.
 
     A weight is tied if several modules or operators read it, as an embedding and the head of a language model do. An
-    exporter that transposes it for one of them stores it twice. Another merges weights of equal values, such as the
-    biases of a new network, which then look tied.
+    exporter that transposes it for one reader stores it twice. An exporter that merges weights of equal values, such as
+    the biases of a new network, makes them look tied.
 
     Args:
         old: a report.
@@ -377,7 +377,7 @@ class MemoryComparison(Result):
 
     @cached_property
     def blocks(self) -> list[BlockDelta]:
-        """The blocks alive at one of the peaks that came, went or changed in size, the largest change first."""
+        """The blocks alive at either peak that were added, removed or changed in size, the largest change first."""
         old, new = _groups(self._sides[0].blocks(), self._moved), _groups(self._sides[1].blocks(), {})
         none = 0, 0
         changes = [
@@ -490,10 +490,10 @@ def counts_of(changes: Sequence[str]) -> str:
     return ", ".join(f"{changes.count(change)} {change}" for change in CHANGES)
 
 
-# What a conversion to another framework did to a network: replaced, folded, dropped and added operators.
+# Changes by a conversion to another framework: replaced, folded, dropped and added operators.
 #
-# :func:`conversions` reads it from calls that are matched by order; together they are every difference.
-# :func:`conversion_in_words` and :func:`conversion_of_macs` put it into sentences.
+# :func:`conversions` finds them in calls that are matched by order; together they are all differences.
+# :func:`conversion_in_words` and :func:`conversion_of_macs` put them into sentences.
 
 FOLDABLE = {"batch_norm", "mul", "add", "div", "sub"}
 """Operators that a converter can fold into the weights of the preceding matrix product."""
@@ -621,7 +621,7 @@ MOST_KINDS = 8
 
 
 def conversion_in_words(changes: Sequence[ConversionChange], old: ReportData, new: ReportData) -> list[str]:
-    """Return sentences on what a conversion to another framework did; empty if nothing differs."""
+    """Return sentences on the changes by a conversion to another framework; empty if nothing differs."""
     lines = []
     written = [each.text for each in changes if each.what in ("folded", "became") and not each.is_renamed]
     if written:
@@ -645,7 +645,7 @@ def conversion_in_words(changes: Sequence[ConversionChange], old: ReportData, ne
         if alone:
             shown = listed((each.times, (each.old or each.new)[0]) for each in alone)
             moved = brief(sum(each.mrw.difference for each in alone), "bytes", signed=True)
-            n_views = _viewed(new if what == "dropped" else old, alone)
+            n_views = _count_views(new if what == "dropped" else old, alone)
             views = f"; {n_views} of them {'are' if what == 'dropped' else 'were'} views, which cost nothing"
             lines.append(f"{what}: {shown} ({moved}){views * bool(n_views)}")
     for what, find in (("weights", _weights_by_dtype), ("values", _values_by_dtype)):
@@ -666,7 +666,7 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
 """Views of PyTorch that are copies elsewhere, by the copying operator."""
 
 
-def _viewed(report: ReportData, changes: Iterable[ConversionChange]) -> int:
+def _count_views(report: ReportData, changes: Iterable[ConversionChange]) -> int:
     # The number of changed calls that are free views in a report.
     free = Counter(entry["type"] for entry in report.ledger.entries.values() if is_free(entry))
     counts: Counter[str] = Counter()
@@ -763,7 +763,7 @@ def conversions(pairs: Sequence[Calls]) -> Iterator[Conversion]:
             if old is not None and (padding := _padding_before(old, new, news)) is not None:
                 news.remove(padding)
                 yield Conversion("added", [], [padding], class_of(old["op"]))
-            yield from _explained(head, olds, news)
+            yield from _changes_after(head, olds, news)
             olds, news, head = [], [], (old, new)
         else:
             olds += [old] if old is not None else []
@@ -771,7 +771,7 @@ def conversions(pairs: Sequence[Calls]) -> Iterator[Conversion]:
 
 
 def _padding_before(old: Entry, new: Entry | None, news: Sequence[Entry]) -> Entry | None:
-    # The padding of a product that is a call of its own: formats with SAME and VALID alone have no other.
+    # A pad call before a product: formats with only SAME and VALID padding have no other way.
     if new is None or old["macs"] == 0 or not _pads(old) or _pads(new):
         return None
     return next((entry for entry in reversed(news) if entry["op"] == "pad"), None)
@@ -795,7 +795,8 @@ def _layout_after(entry: Entry) -> str:
     return LAYOUTS.get(entry["params"].get("axes"), "") if entry["op"] == "transpose" else ""
 
 
-def _explained(head: Calls, olds: list[Entry], news: list[Entry]) -> Iterator[Conversion]:
+def _changes_after(head: Calls, olds: list[Entry], news: list[Entry]) -> Iterator[Conversion]:
+    # The changes of a matching pair (head) and of the unmatched calls after it.
     old, new = head
     into = new["op"] if new is not None and class_of(new["op"]) in FOLD_INTO else ""
     norms = olds[:1] if into and olds and olds[0]["op"] == "batch_norm" and not _decomposition(olds[0], news) else []
@@ -836,12 +837,12 @@ def _adds_bias(product: Entry, other: Entry, left: Sequence[Entry]) -> bool:
 
 def _replacements(into: str, olds: list[Entry], news: list[Entry]) -> Iterator[Conversion]:
     sides = ((olds, news), (news, olds)) if len(olds) * len(news) <= MOST_SEARCHED else ()
-    for find in (_decomposition, _split):
+    for find in (_decomposition, _split_product):
         for side, other in sides:
             for entry in [*side]:
                 if found := find(entry, other):
                     at = side.index(entry)
-                    bias = side[at + 1 : at + 2] if find is _split else []
+                    bias = side[at + 1 : at + 2] if find is _split_product else []
                     n_calls = 1 + ([each["op"] for each in bias] == ["add"] and bias[0]["n_params"] != 0)
                     whole, parts = _taken(side, range(at, at + n_calls)), _taken(other, found)
                     yield Conversion("became", *((whole, parts) if side is olds else (parts, whole)))
@@ -875,7 +876,7 @@ def _decomposition(entry: Entry, others: Sequence[Entry]) -> Sequence[int]:
     return next(filter(None, matches), ())
 
 
-def _split(entry: Entry, others: Sequence[Entry]) -> Sequence[int]:
+def _split_product(entry: Entry, others: Sequence[Entry]) -> Sequence[int]:
     # Consecutive products that add up to one: the query, key and value of attention.
     if entry["macs"] == 0:
         return ()

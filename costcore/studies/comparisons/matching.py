@@ -67,10 +67,10 @@ def by_module(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
     def in_order(olds: list[int], news: list[int]) -> Iterator[Pair]:
         if len(olds) == len(news):
             return zip(olds, news, strict=True)
-        return aligned(old, new, olds, news, _work, pair_replaced=True)
+        return aligned(old, new, olds, news, _costs_and_shapes, pair_replaced=True)
 
     def in_another_module(olds: list[int], news: list[int]) -> Iterator[Pair]:
-        return aligned(old, new, olds, news, lambda entry: (entry["op"], *_work(entry)))
+        return aligned(old, new, olds, news, lambda entry: (entry["op"], *_costs_and_shapes(entry)))
 
     def replaced_in_place(olds: list[int], news: list[int]) -> Iterator[Pair]:
         is_in_module = olds and old[olds[0]]["module"]
@@ -124,12 +124,12 @@ def _matched_by_order(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
         for i, j in aligned(old, new, olds, news, lambda entry: (entry["macs"], entry["phase"], _is_recurrent(entry)))
         if i is not None and j is not None
     ]
-    products += _of_other_sizes(old, new, olds, news, products)
+    products += _padded_products(old, new, olds, news, products)
     products.sort()
     pairs: list[Pair] = []
     last_old, last_new = -1, -1
     for i, j in [*products, (len(old), len(new))]:
-        pairs += _between(old, new, list(range(last_old + 1, i)), list(range(last_new + 1, j)))
+        pairs += _matched_between(old, new, list(range(last_old + 1, i)), list(range(last_new + 1, j)))
         pairs.append((i, j))
         last_old, last_new = i, j
     return pairs[:-1]
@@ -139,10 +139,10 @@ def _is_recurrent(entry: Entry) -> bool:
     return class_of(entry["op"]).partition("_")[0] in ("gru", "lstm", "rnn")
 
 
-def _of_other_sizes(
+def _padded_products(
     old: Sequence[Entry], new: Sequence[Entry], olds: Sequence[int], news: Sequence[int], pairs: list[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
-    # A converter pads sizes: between two matches, equally many products of the same classes are the same.
+    # A converter may pad sizes: equally many products of the same classes between two matches are taken as matching.
     last_old, last_new = -1, -1
     for i, j in [*pairs, (len(old), len(new))]:
         left, right = [k for k in olds if last_old < k < i], [k for k in news if last_new < k < j]
@@ -208,7 +208,7 @@ def _aligned_between(
         yield from ((None, j) for j in news[j0 + n_pairs : j1])
 
 
-def _between(old: Sequence[Entry], new: Sequence[Entry], olds: list[int], news: list[int]) -> Iterator[Pair]:
+def _matched_between(old: Sequence[Entry], new: Sequence[Entry], olds: list[int], news: list[int]) -> Iterator[Pair]:
     def work(entry: Entry) -> Hashable:
         return class_of(entry["op"]), entry["phase"], entry["flops"], in_any_layout(entry["output_shapes"])
 
@@ -255,7 +255,7 @@ def _in_model_order(pairs: list[tuple[int, int]], n_old: int, n_new: int) -> lis
     return [pair for _, pair in sorted(placed)]
 
 
-def _work(entry: Entry) -> tuple[Hashable, ...]:
+def _costs_and_shapes(entry: Entry) -> tuple[Hashable, ...]:
     return entry["macs"], entry["flops"], _shapes(entry["input_shapes"]), _shapes(entry["output_shapes"])
 
 
@@ -359,7 +359,7 @@ def _cost(entry: Entry | None, key: str) -> Dim:
 # Summarize graph rewrites: operators that a tool quantized, fused, folded, pruned or replaced.
 #
 # :func:`kinds_of_change` compares the numbers of operators in two graphs, and :func:`in_words` puts them into a
-# sentence. Of two frameworks, :mod:`costcore.studies.comparisons.data` says what a conversion did.
+# sentence. For reports of two frameworks, see the conversions of :mod:`costcore.studies.comparisons.data`.
 
 
 FORMS: Mapping[str, str] = {
@@ -387,7 +387,7 @@ class Kind(NamedTuple):
     """One kind of change.
 
     Attributes:
-        text: the change, as a part of a sentence; empty if it is part of another one.
+        text: the change, as a part of a sentence; empty if the text of another kind includes it.
         what: the operators before and after, for a table.
         calls: the number of calls.
         macs, mrw: MACs and bytes of these calls.
@@ -415,7 +415,7 @@ def in_words(old: ReportData, new: ReportData, kinds: Iterable[Kind]) -> str:
     """Return one sentence on the kinds of change, and on MACs and weights."""
     parts = list(dict.fromkeys(kind.text for kind in kinds if kind.text))
     if not parts:
-        return "; ".join(filter(None, (_opset(old, new), _only_free(old, new) or _nothing(old, new))))
+        return "; ".join(filter(None, (_opset(old, new), _change_of_free_calls(old, new) or _no_change(old, new))))
     parts += filter(None, [_opset(old, new)])
     macs = Delta(old.total_report["macs"], new.total_report["macs"])
     blocks = "convolutions run in blocks of channels" if _in_blocks(new) and not _in_blocks(old) else ""
@@ -429,7 +429,7 @@ def in_words(old: ReportData, new: ReportData, kinds: Iterable[Kind]) -> str:
     return "; ".join(parts)
 
 
-def _only_free(old: ReportData, new: ReportData) -> str:
+def _change_of_free_calls(old: ReportData, new: ReportData) -> str:
     counts = Delta(*(sum(map(is_free, report.ledger.entries.values())) for report in (old, new)))
     graphs = old.trace.run.dataflow is not None and new.trace.run.dataflow is not None
     if counts.equal or not graphs or old.total_report["mrw"] != new.total_report["mrw"]:
@@ -442,7 +442,7 @@ def _opset(old: ReportData, new: ReportData) -> str:
     return f"opset {versions[1]} in place of {versions[0]}" if None not in versions and len({*versions}) > 1 else ""
 
 
-def _nothing(old: ReportData, new: ReportData) -> str:
+def _no_change(old: ReportData, new: ReportData) -> str:
     types = [Counter(call.type for call in report.trace.calls) for report in (old, new)]
     graphs = old.trace.run.dataflow is not None and new.trace.run.dataflow is not None
     same = all(old.total_report[key] == new.total_report[key] for key in ("macs", "flops", "mrw", "n_params"))
@@ -508,7 +508,8 @@ def _other_forms(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
         prefix = next((prefix for prefix in FORMS if op.startswith(prefix)), None)
         more, seen = new.left[op] - old.left[op], set[str]()
         own = op.removeprefix(prefix or "")
-        for base in (*ALIASES.get(own, (own,)), own) if prefix and more > 0 else ():  # its own name last: some are new
+        # The own name comes twice: at the end, new calls of that name may hide converted ones.
+        for base in (*ALIASES.get(own, (own,)), own) if prefix and more > 0 else ():
             count = min(more, old.left[base] - (new.left[base] if base not in seen else 0))
             seen.add(base)
             if count <= 0:
@@ -601,10 +602,10 @@ def _replaced(sides: tuple[_Side, _Side]) -> Iterable[Kind]:
 
 def _pruned(sides: tuple[_Side, _Side], gone: Counter[str]) -> list[tuple[str, Counter[str]]]:
     old, new = sides
-    kept = {path for call in new.every for path in _around(call.module)}
+    kept = {path for call in new.every for path in _enclosing_paths(call.module)}
     lost: dict[str, list[Call]] = {}
     for call in old.every if kept else ():
-        path = next((path for path in _around(call.module) if path not in kept), "")
+        path = next((path for path in _enclosing_paths(call.module) if path not in kept), "")
         if path:
             lost.setdefault(path, []).append(call)
     # Only modules with MACs that are gone as well: tools that fuse operators also drop module names.
@@ -617,7 +618,7 @@ def _pruned(sides: tuple[_Side, _Side], gone: Counter[str]) -> list[tuple[str, C
     return found
 
 
-def _around(path: str) -> list[str]:
+def _enclosing_paths(path: str) -> list[str]:
     # Outermost first.
     parts = path.split(".") if path else []
     return [".".join(parts[: i + 1]) for i in range(len(parts))]
@@ -731,8 +732,8 @@ def take_fused(gone: Counter[str], more: Counter[str], old: Mapping[str, int]) -
     ``old`` counts the operators of the old graph. A fused operator may appear again if others were fused into it.
     """
     for fusion in FUSIONS:
-        is_there_again = fusion.base in ("linear", "matmul")
-        count = min(old.get(fusion.base, 0) if is_there_again else gone[fusion.base], more[fusion.into])
+        may_reappear = fusion.base in ("linear", "matmul")
+        count = min(old.get(fusion.base, 0) if may_reappear else gone[fusion.base], more[fusion.into])
         parts = Counter({op: min(gone[op], count * most) for op, most in fusion.parts.items()})
         if +parts:
             gone.subtract(parts)

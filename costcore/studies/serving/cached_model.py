@@ -25,7 +25,7 @@ class Parameter(NamedTuple):
         module: path of the module that owns it.
         size: number of elements.
         ndim: number of axes.
-        dtype: dtype in which the model has it.
+        dtype: its dtype in the model.
     """
 
     module: str

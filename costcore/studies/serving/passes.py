@@ -80,7 +80,7 @@ class Runs:
         model: the model.
         widths: the bits of stored numbers.
         windows: the windows of its layers. Beyond such a length, a pass has other calls.
-        counts_pairs: whether the pairs of attention that masks allow count, not all.
+        counts_pairs: whether only the attention pairs that masks allow are counted.
 
     Attributes:
         assumptions: assumptions about data in any pass.
@@ -224,7 +224,7 @@ class Point(NamedTuple):
 WAYS = ("expanded", "absorbed", "recomputed")
 """The variants of multi-head latent attention.
 
-* ``expanded``: the latent vector of a token is expanded to keys and values once, which are cached.
+* ``expanded``: the latent vector of a token is expanded once, and its keys and values are cached.
 * ``absorbed``: latent vectors are cached, and attention runs on them. The matrix that expands keys multiplies the
   queries instead, and the matrix that expands values the results. This takes as many MACs per new token as expansion.
 * ``recomputed``: latent vectors are cached, and all of them are expanded in every pass.
@@ -243,7 +243,7 @@ def attended(
         how: one of :data:`WAYS`.
         bits: bits of a number in the cache.
     """
-    sums = {kind: _as_kept(kind, tally, point, how) for kind, tally in by_op.items()}
+    sums = {kind: _without_cache(kind, tally, point, how) for kind, tally in by_op.items()}
     new, context = point.batch * point.tokens, point.past + point.tokens
     kept = sum(each.expanded if how == "expanded" else each.cached for each in latents) * bits
     pairs = sum(each.absorbed_macs - each.expanded_macs for each in latents) if how == "absorbed" else 0
@@ -253,15 +253,15 @@ def attended(
     return {**sums, kind: sums[kind].plus(change)}
 
 
-def _as_kept(kind: Kind, tally: Tally, point: Point, how: str) -> Tally:
+def _without_cache(kind: Kind, tally: Tally, point: Point, how: str) -> Tally:
     if not kind.is_latent:
         return tally
     # The captured pass expanded all tokens. With cached keys and values, only new tokens are expanded.
-    again = 0 if how == "recomputed" else _part(tally.expand_macs * point.past, point.past + point.tokens)
+    again = 0 if how == "recomputed" else _quotient(tally.expand_macs * point.past, point.past + point.tokens)
     return tally._replace(macs=tally.macs - again, flops=tally.flops - again, load_kv=0, store_kv=0, copied=0)
 
 
-def _part(products: Dim, length: Dim) -> Dim:
+def _quotient(products: Dim, length: Dim) -> Dim:
     if not is_symbolic(products):
         return products // length
     # The products are a multiple of the length: the quotient is exact.
@@ -380,7 +380,7 @@ class StoredWeight(NamedTuple):
     Attributes:
         stored: bits in storage, with its part of a scale.
         bits: bits without scales.
-        act: bits of the activations that it is multiplied by.
+        act: bits of the activations that multiply it.
     """
 
     stored: Fraction
@@ -404,7 +404,7 @@ class Widths(NamedTuple):
     latents: tuple[str, ...] = ()
 
     def cached(self, tensor: Tensor) -> Fraction:
-        """Return the bits of a number of a tensor in the cache: states of recurrences stay as the model has them."""
+        """Return the bits of a number of a tensor in the cache: states of recurrences keep their dtype."""
         return Fraction(BITS[tensor.dtype]) if tensor.role == STATE else self.cache
 
     def is_latent(self, module: str) -> bool:
@@ -455,8 +455,8 @@ def _tally(record: CallCost, widths: Widths) -> Tally:
     operations = cost.flops
     flops = operations.flops() if isinstance(operations, Operations) else operations
     act = [x for x in layer.inputs.values() if x.role != "param" and not is_cached(x)]
-    load_act, kept = sum(_act_bits(x, widths) for x in act), [x for x in layer.outputs if not is_cached(x)]
-    store_act = sum(_act_bits(x, widths) for x in kept)
+    load_act = sum(_act_bits(x, widths) for x in act)
+    store_act = sum(_act_bits(x, widths) for x in layer.outputs if not is_cached(x))
     stored = [x for x in layer.outputs if is_cached(x)]
     reads = cached_inputs(layer)
     load_weight = _weight_bits(record, widths)

@@ -61,7 +61,7 @@ class Phase(Result):
         cache_bits: bits of a number in the cache, with its scales.
         window: the smallest window of its layers; None without one.
         cache: how the cache grows, one of :data:`CACHES`, or the name of a plug-in's cache.
-        is_computed: whether the pairs of attention that masks allow count, not all.
+        is_computed: whether only the attention pairs that masks allow are counted.
     """
 
     point: Point
@@ -124,7 +124,7 @@ class Phase(Result):
 
     @property
     def macs(self) -> int:
-        """Multiplications of matrix products, with all pairs of attention unless computed pairs count."""
+        """MACs of matrix products, with all pairs of attention unless :attr:`is_computed`."""
         return int(self.total.macs)
 
     @property
@@ -371,7 +371,7 @@ class PhaseTime(Result):
             Figure("memory_seconds", "Weights and cache", self.memory_seconds, "duration", "from main memory", "bound"),
             Figure("tokens_per_second", "At most", Formatted(rate, f"{rate:,.0f} tokens/s"), "ratio", tokens, "bound"),
         ]
-        return Content(f"Least time of a pass on {self.device}", figures, (), self.remarks)
+        return Content(f"Minimum time of a pass on {self.device}", figures, (), self.remarks)
 
     @property
     def bound_seconds(self) -> float:
@@ -399,15 +399,15 @@ class PhaseTime(Result):
         found = [f"best case on {self.device}: weights and KV cache are read once per step; real servers are slower"]
         if self.least_seconds < self.bound_seconds:
             found.append(
-                "with experts it is the bound of the mean pass, which reads as many as are expected: a pass whose "
-                "tokens choose the same ones can take less (least_seconds)"
+                "with experts it is the bound of the mean pass, which reads the expected number of experts: a pass "
+                "whose tokens choose the same experts can take less (least_seconds)"
             )
         if self.compute_seconds is None:
-            found.append(f"the peak of {self.device} at this dtype is unknown: only bytes bind")
+            found.append(f"the peak of {self.device} at this dtype is unknown: the bound covers bytes alone")
         if self.cached_share > 0.1:
             found.append(
-                f"caches of {self.device} hold {min(self.cached_share, 1):.0%} of these bytes: if they keep them, a "
-                "pass can take less"
+                f"caches of {self.device} hold {min(self.cached_share, 1):.0%} of these bytes: if these stay there, "
+                "a pass can take less"
             )
         return found if self.reached is None else [*found, str(self.reached)]
 
@@ -469,8 +469,8 @@ class PublishedRate(NamedTuple):
         model: the model.
         weights: format of the weights, a key of :data:`STORED_BITS`.
         phase: ``decode``, ``prefill`` or ``requests``.
-        tokens: of ``decode``, the mean context of the steps; of ``prefill``, the tokens of the prompt; of ``requests``,
-            the tokens of prompt and output.
+        tokens: for ``decode``, the mean context of the steps; for ``prefill``, the tokens of the prompt; for
+            ``requests``, the tokens of prompt and output.
         rate: tokens per second of one device.
         bound: the bound of ``rate``; for requests, at the largest batch that fits.
         source: where it is published.
@@ -512,7 +512,7 @@ class Reached(NamedTuple):
         first, devices = self.rates[0], {each.device for each in self.rates}
         shares, own = _range(self.rates), [each for each in self.rates if each.device == self.device]
         where = self.device if devices == {self.device} else f"{len(devices)} {first.vendor} devices"
-        shares += f" of this bound, its own {_range(own)}" if own else " of this bound"
+        shares += f" of this bound, {_range(own)} on {self.device}" if own else " of this bound"
         formats = ", ".join(sorted({each.weights for each in self.rates}))
         sources = "; ".join(sorted({each.source.partition(" at ")[0] for each in self.rates}))
         runs = f"{len(self.rates)} published runs of {first.program} on {where}, {formats}"

@@ -39,26 +39,25 @@ FORMULA_COLUMNS = ("macs", "flops", "load_weight", "load_act", "store_act", "loa
 class ServingReport(Result):
     """The costs of prefill and decode of a language model, and the number of sequences that fit beside its weights.
 
-    The model runs on the meta device at few sizes, on new tokens after cached ones. Operations and bytes of all other
-    sizes follow from formulas in the numbers of sequences, new tokens and cached tokens; where no formula holds, from a
-    run at that size. The model is not changed.
+    The model runs on the meta device at a few sizes, on new tokens after cached ones. Formulas in the numbers of
+    sequences, new tokens and cached tokens give operations and bytes of all other sizes; a size without a formula is
+    run, too. The model is not changed.
 
     Args:
         model: a language model of transformers, or a module that takes ``input_ids`` and a cache; or the path of a GGUF
             file, or of a folder of safetensors files with the configuration of transformers.
         dtype: dtype of activations and products, ``"bfloat16"``; default: that of the weights of the model.
-        weights: format in which matrices are stored, ``"int4"``; default: as the model or its file has them. Vectors,
-            such as norm weights, are stored in ``dtype``. Weights that the model has in packed storages stay as they
-            are.
-        kv: format of keys and values; default: ``dtype``. States of recurrences stay as the model has them.
+        weights: format in which matrices are stored, ``"int4"``; default: the format of the model or its file. Vectors,
+            such as norm weights, are stored in ``dtype``. Packed weights keep their format.
+        kv: format of keys and values; default: ``dtype``. Recurrent states keep their dtype.
         activations: dtype to which inputs of products with weights are quantized, ``"int8"``, ``"fp8"``; default: the
-            dtype that packed weights of the model state, else ``dtype``.
+            activation dtype of packed weights, else ``dtype``.
         cache: how the cache grows: ``"static"`` (preallocated), ``"paged"`` (in blocks) or ``"dynamic"`` (copied as
             a whole); or the name of a cache that a plug-in registers by the hook ``costcore_caches``.
         block: tokens of a block of a paged cache.
         keep: patterns of modules with weights stored in ``dtype``, ``["lm_head", "*.gate"]``.
-        attention: ``"all"`` counts all pairs of new tokens and keys; ``"computed"`` those that masks allow, as for
-            :func:`costcore.estimate`. Times and rates never depend on pairs that a kernel can skip.
+        attention: ``"all"`` counts all pairs of new tokens and keys; ``"computed"`` counts the pairs that masks allow,
+            as for :func:`costcore.estimate`. Times and rates never depend on pairs that a kernel can skip.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
@@ -100,7 +99,7 @@ class ServingReport(Result):
         self._weights = None if weights is None else format_of(weights, "weights")
         if weights is not None and _MIXED.fullmatch(weights.strip().lower()):
             stored = format_of(weights, "weights").name
-            remark = f"{weights} stores some weights in more bits than {stored}, which is counted"
+            remark = f"{weights} mixes formats: some weights have more bits than {stored}, in which all are counted"
             warnings.warn(f"{remark}. A .gguf file has the exact size.", CostWarning, stacklevel=2)
         self._kv = format_of(self.dtype if kv is None else kv, "kv")
         self._stored = StoredWeights(self._model, self.dtype, self._weights, self._activations, tuple(keep))
@@ -162,9 +161,9 @@ class ServingReport(Result):
     def _phase(self, batch: int, tokens: int, past: int, last_only: bool, latent: str) -> Phase:
         _check_count("batch", batch)
         point = Point(batch, tokens, past)
-        return self._made(point, self._runs.at(point, last_only), latent)
+        return self._with_way(point, self._runs.at(point, last_only), latent)
 
-    def _made(self, point: Point, tallies: Tallies, latent: str) -> Phase:
+    def _with_way(self, point: Point, tallies: Tallies, latent: str) -> Phase:
         if latent not in WAYS:
             raise ValueError(unknown("latent", latent, WAYS))
         bits, window = (BITS[self.dtype], self._kv.bits_with_scales), next(iter(self._windows), None)
@@ -203,7 +202,7 @@ class ServingReport(Result):
 
         Args:
             phase: ``"prefill"``, ``"decode"`` (one new token) or ``"extend"`` (new tokens after others in the cache).
-            column: ``"macs"``, ``"flops"``, or a column of bytes; with the maximum number of experts.
+            column: ``"macs"``, ``"flops"``, or a column of bytes; weights are of the maximum number of experts.
             context: tokens near which the formula must hold; attention windows make it piecewise.
             last_only: as in :meth:`prefill`.
             latent: as in :meth:`decode`.
@@ -220,7 +219,7 @@ class ServingReport(Result):
         if piece.tallies is None:
             raise CostError(f"{phase} of {self._model.name} has no formula near {context} tokens: {piece.reason}")
         at: Any = Point(*(symbol_of(size) if isinstance(size, str) else size for size in SHAPES[phase]))
-        made = self._made(at, piece.tallies, latent)
+        made = self._with_way(at, piece.tallies, latent)
         found = getattr(made.total, column)
         found = found if column in ("macs", "flops") else found / 8
         return Evaluation({symbol_of("past"): symbol_of("context") - at.tokens})(found).expand()
@@ -239,7 +238,7 @@ class ServingReport(Result):
     def kv_bytes_per_token(self) -> int:
         """Bytes that one token adds to the cache of all layers; latent attention caches the latents.
 
-        Layers with a window keep no more tokens than it has: see :meth:`cache_bytes`.
+        A layer with a window keeps at most that many tokens: see :meth:`cache_bytes`.
         """
         return self._capacity.bytes_per_token(expanded=False)
 
@@ -282,7 +281,7 @@ class ServingReport(Result):
             device: a device with known memory.
             context: tokens of each sequence.
             share: the part of the memory that weights and caches may take.
-            memory: the memory instead of that of a device, in bytes or as ``"80 GB"``.
+            memory: the memory in place of a device, in bytes or as ``"80 GB"``.
             latent: as in :meth:`cache_bytes`.
 
         Raises:
@@ -333,7 +332,7 @@ class ServingReport(Result):
             batches: numbers of sequences that run at a time.
             chunk: tokens of prompts that run with every decode step (chunked prefill); default: prompts run whole, one
                 at a time, while the others wait.
-            cached: tokens that all prompts begin with, which are in the cache.
+            cached: tokens of a cached prefix that all prompts share.
             ranks: devices that share the model by tensor parallelism.
             expert_ranks: devices that divide the experts of every layer; each holds whole experts. A multiple of
                 ``ranks``; each group of ``ranks`` devices serves its own sequences.
@@ -346,8 +345,8 @@ class ServingReport(Result):
             share: the part of the memory that weights and caches may take.
             ttft: maximum time to the first token, in seconds or as ``"500 ms"``, for the largest request rate.
             tpot: maximum time per output token.
-            price: the price of one device for an hour, in any currency. A token of a prompt costs its share of the
-                seconds of prefills, and a token of output that of decode steps.
+            price: the price of one device for an hour, in any currency. Prompt tokens share the price of prefill
+                seconds, and output tokens the price of decode seconds.
 
         Raises:
             TypeError, ValueError: if an argument is invalid.
@@ -417,7 +416,7 @@ class ServingReport(Result):
     def notes(self) -> tuple[str, ...]:
         """Remarks on the file of the weights, and on the cache of the passes captured so far."""
         times = self._runs.times_cached
-        text = f"the cache holds each head of keys and values up to {times} times, as the model repeats them before"
+        text = f"the model repeats heads of keys and values before caching: the cache holds each up to {times} times"
         return (*self._stored.notes, *((text,) if times > 1 else ()))
 
     @property
@@ -432,7 +431,7 @@ class ServingReport(Result):
 
     @property
     def latents(self) -> tuple[Latent, ...]:
-        """The attention layers that make keys and values of a latent vector."""
+        """The attention layers that expand latent vectors to keys and values."""
         return tuple(self._latents)
 
     @property
@@ -643,7 +642,7 @@ def serving_page(
     context: int,
     share: float,
 ) -> StaticResult:
-    """Return the table as the content of a page, with what fills each device.
+    """Return the table as the content of a page, with a bar of the memory of each device.
 
     Args:
         serving: the model.
@@ -715,7 +714,7 @@ class StoredWeights:
         model: the model. Packed weights keep their format. Weights from a file keep it if ``weights`` is None.
         dtype: dtype of vectors, of modules that are kept, and of activations.
         weights: format of all other weights; None: ``dtype``.
-        activations: dtype to which inputs of products are quantized; None: ``dtype``, or as packed weights have it.
+        activations: dtype to which inputs of products are quantized; None: ``dtype``. Packed weights may have another.
         keep: patterns of modules with weights stored in ``dtype``.
     """
 
@@ -770,7 +769,7 @@ class StoredWeights:
         more = f" and {len(others) - _FEW} more" if len(others) > _FEW else ""
         listed = ", ".join(others[:_FEW])
         return (
-            f"the file stores {listed}{more} too, which the model does not have: the bytes of weights include them",
+            f"the file also stores {listed}{more}, which the model does not have: the bytes of weights include them",
         )
 
 
@@ -797,7 +796,7 @@ class Capacity:
         """Return the bytes that one token adds to the cache of all layers.
 
         Args:
-            expanded: whether keys and values that are made of latents are kept, instead of the latents.
+            expanded: whether expanded keys and values are kept instead of latents.
         """
         return self._nbytes(self._per_token(expanded))
 
@@ -901,7 +900,7 @@ DTYPES: Mapping[str, str] = {
     "bf16": "bfloat16",
     "fp32": "float32",
 }
-"""The dtype of each format whose name is not the name of its dtype."""
+"""The dtypes of formats with another name than their dtype."""
 
 
 _BITS = re.compile(r"(\d)[-_ ]?bits?")

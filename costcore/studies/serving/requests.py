@@ -32,7 +32,7 @@ MOST_SEQUENCES = 1 << 14
 """The maximum batch that is tried to meet limits, if the memory of a device is unknown or very large."""
 
 N_CONTEXTS = 5
-"""At how many contexts decode steps of a request are evaluated."""
+"""The number of contexts at which decode steps of a request are evaluated."""
 
 
 class ServedModel(Protocol):
@@ -174,7 +174,7 @@ class Setup(NamedTuple):
     Attributes:
         requests: the kinds of requests.
         chunk: tokens of prompts that run with every decode step; None: prompts run whole, one at a time.
-        cached: tokens that all prompts begin with, which are in the cache.
+        cached: tokens of a cached prefix that all prompts share.
         ranks: devices that share the model by tensor parallelism.
         expert_ranks: expert-parallel ranks; each holds whole experts.
         link: the link between them, and to the devices for prefill.
@@ -368,7 +368,7 @@ def peak_notes(device: Device, dtype: str) -> list[str]:
     """Return remarks on the peak of matrix products: its source, and whether float32 leaves the matrix engine idle."""
     if dtype == "float32" and device.matrix_rate(dtype) is None and device.matrix_rate("bfloat16"):
         return [
-            f"products in float32, as the model has them, leave the matrix engine of {device.name} idle: "
+            f"products in float32, the dtype of the model, leave the matrix engine of {device.name} idle: type "
             "--dtype bfloat16"
         ]
     return device.describe_peak(dtype)
@@ -379,7 +379,7 @@ def _is_within(value: float | None, limit: float | None) -> bool:
 
 
 class Server:
-    """A server that always has a number of sequences running.
+    """A server that always runs a given number of sequences.
 
     Args:
         serving: the model.
@@ -405,7 +405,7 @@ class Server:
             raise ValueError("several devices need the link between them, such as link='nvlink4' (--link nvlink4)")
         self._check_experts()
         if setup.chunk is not None and setup.prefill_device is not None:
-            raise ValueError("prompts run in chunks beside decode steps, or on a device of their own: drop one of both")
+            raise ValueError("chunk and prefill_device exclude each other: drop one of them")
         if setup.cached >= min(each.prompt for each in setup.requests):
             raise ValueError(f"a prefix of {setup.cached} tokens must be shorter than every prompt")
         # As in inference engines, latent attention decodes on the cached latents.
@@ -472,8 +472,8 @@ class Server:
             found.append(f"{self._serving.name} computes logits for all tokens of a prompt, not for the last alone")
         if self._experts is not None:
             found.append(
-                "experts are whole on their devices and equally busy; tokens go to them and back by two all-to-alls "
-                "per layer of experts, not overlapped"
+                "every device holds whole experts, and all are equally busy; two all-to-alls per layer of experts send "
+                "tokens to them and back, not overlapped"
             )
         if self._setup.replicas > 1:
             found.append(f"{self._setup.replicas} replicas of all other layers serve their own sequences of the batch")
@@ -605,13 +605,13 @@ class Server:
             float(each.share) * ceil((each.prompt - self._setup.cached) / chunk.new_tokens)
             for each in self._setup.requests
         )
-        reading = 0.0 if self._draft is None else self._draft._seconds(self.device, self._draft._chunk())
+        drafting = 0.0 if self._draft is None else self._draft._seconds(self.device, self._draft._chunk())
         # In steady state prefills complete as often as sequences finish, which caps concurrent decodes.
         decoding = min(float(batch), steps / passes)
         if decoding < 1:
-            both = reading + self._seconds(self.device, chunk)
+            both = drafting + self._seconds(self.device, chunk)
             return self._row(batch, passes * both, both if steps else None, 1 / (passes * both), decoding)
-        both = reading + self._decode(int(decoding), chunk)
+        both = drafting + self._decode(int(decoding), chunk)
         if decoding < batch:
             return self._row(batch, passes * both, self._per_token(both), 1 / (passes * both), decoding)
         with_prompts = batch * passes / steps
@@ -703,5 +703,7 @@ class Server:
         if not low:
             return None
         found = self.rate(low)
-        is_full = found.decoding is not None and 1 <= found.decoding < low
-        return self.rate(int(found.decoding or 0)) if is_full else found
+        # If chunked prefills limit the sequences that decode, a smaller batch has the same rate.
+        if found.decoding is not None and 1 <= found.decoding < low:
+            return self.rate(int(found.decoding))
+        return found

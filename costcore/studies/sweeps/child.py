@@ -99,7 +99,7 @@ def _own_streams() -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _close(*streams: IO[bytes]) -> None:
-    # A process forked by a model must not flush what the streams hold.
+    # A process forked by a model must not flush buffered data of the streams.
     for stream in streams:
         with suppress(OSError):  # the model may have closed everything
             os.close(stream.fileno())

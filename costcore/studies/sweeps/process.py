@@ -1,7 +1,7 @@
 """Compute rows in other processes: on this machine, or with the workers of joblib, Dask or Ray.
 
 If a model ends its process, hangs or fills its memory, its row says so, and the process is started again. Source hashes
-identify models in resumed tables; the imports that they follow show which frontends a process should load.
+identify models in resumed tables. The imports of a model show which frontends its process should load.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CODE = "from costcore.studies.sweeps.child import main; main({limit!r}, {path!r
 """The code that a child process runs; it gets the module search path of this process."""
 
 QUICK = 0.05
-"""While rows take at most these seconds, processes get their next task ahead: no idle one could begin much earlier."""
+"""While rows take less than these seconds, a process gets its next task ahead: no idle one could begin much earlier."""
 
 SMALL = 1 << 15
 """The maximum bytes of a task sent ahead."""
@@ -47,7 +47,7 @@ UNREADABLE = (ArithmeticError, AttributeError, EOFError, ImportError, LookupErro
 """The exceptions of reading an invalid reply, besides those of pickle."""
 
 GRACE = 0.5
-"""Seconds in which a silent process may end by itself, so that its row says how."""
+"""Seconds to wait for a silent process to end by itself, so that its row has the exit code."""
 
 
 class ModelProcess:
@@ -146,7 +146,7 @@ class _Child(NamedTuple):
     def start(cls, memory_limit: int | None) -> _Child:
         code = _CODE.format(path=[folder for folder in sys.path if isinstance(folder, str)], limit=memory_limit)
         command = python_command(code, keep_environment=True)
-        # In a session of its own it does not receive Ctrl-C: this process does, and ends it with all that it started.
+        # A separate session receives no Ctrl-C: this process does, and kills the child with everything it started.
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         return cls(process, cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout))
 
@@ -211,15 +211,14 @@ class _Limit:
 
 
 def _is_running(process: subprocess.Popen[bytes]) -> bool:
-    # WNOWAIT: an ended process keeps its number, which is also that of its group, so that the group can still be
-    # killed.
+    # With WNOWAIT an ended process keeps its PID, which is also the ID of its group: the group can still be killed.
     if process.returncode is not None or not hasattr(os, "waitid"):
         return process.poll() is None
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    # Once a process was waited for, its number may belong to another process.
+    # After a wait, its PID may belong to another process.
     if process.returncode is None:
         try:
             os.killpg(process.pid, signal.SIGKILL)
@@ -433,8 +432,8 @@ AHEAD = 3
 def rows(models: Mapping[int, NamedModel], settings: Settings, plan: Plan) -> Generator[Numbered, None, None]:
     """Yield the row of every model with its position, in the order of completion.
 
-    Unless ``plan`` or the configuration of joblib says otherwise, models are counted in this process. Else each worker
-    has a process that counts one model after the other.
+    By default, models are counted in this process. With a plan or a configured joblib, each worker has a process that
+    counts one model after the other.
     """
     joblib = configured_joblib()
     if plan == Plan() and joblib is None:
@@ -442,7 +441,7 @@ def rows(models: Mapping[int, NamedModel], settings: Settings, plan: Plan) -> Ge
         return
     task_of = TaskMaker(settings, plan)
     if joblib is None:
-        found = _rows_beside(models, task_of, plan)
+        found = _rows_in_processes(models, task_of, plan)
     else:
         found = rows_on_cluster(joblib, models, task_of, plan.jobs)
     with closing(found):
@@ -450,7 +449,7 @@ def rows(models: Mapping[int, NamedModel], settings: Settings, plan: Plan) -> Ge
             yield position, row._replace(arguments=models[position].arguments)
 
 
-def _rows_beside(models: Mapping[int, NamedModel], task_of: Tasks, plan: Plan) -> Generator[Numbered, None, None]:
+def _rows_in_processes(models: Mapping[int, NamedModel], task_of: Tasks, plan: Plan) -> Generator[Numbered, None, None]:
     n = min(number_of_processes(plan.jobs), len(models))
     pool, threads = ProcessPool(plan.memory_limit), ThreadPoolExecutor(n or 1)
     tasks: SimpleQueue[Task | None] = SimpleQueue()
@@ -584,7 +583,7 @@ def _by_dask(client: Any, models: Models, task_of: Tasks, ahead: int) -> Iterato
 
 
 def _by_ray(models: Models, task_of: Tasks, ahead: int) -> Iterator[Numbered]:
-    # Not through joblib, for the same reason.
+    # Not through joblib, which waits forever for a lost task.
     import ray
 
     waiting = iter(models.items())

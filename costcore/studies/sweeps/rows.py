@@ -341,7 +341,7 @@ class LineFormat(NamedTuple):
         header: returns the line above the rows of these columns, which may be empty.
         line: returns the line of a row; all rows have the same columns.
         records: returns the rows in the lines of a file. Raises a ``ValueError`` for other lines.
-        is_begun: returns whether the only line of a file, which is unfinished, is the beginning of a row.
+        is_begun: returns whether an unfinished line, the only one of a file, is the beginning of a row.
     """
 
     header: Callable[[Sequence[str]], str]
@@ -654,13 +654,13 @@ class RowFile:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close the file as it is, with the rows that are there."""
+        """Close the file with the rows written so far."""
         self._stack.close()
 
     def earlier(self) -> Iterator[tuple[str, ModelRow]]:
         """Yield the key and the row of every model that did not fail in an earlier run. These rows have no arguments.
 
-        Of several rows with a key the last one counts.
+        If a key has several rows, the last one counts.
 
         Raises:
             CostError: if the file contains something else.
@@ -728,7 +728,7 @@ class RowFile:
             self._stream.write(self._format.line(self._record(key, row)))
             self._stream.flush()
         except OSError as error:
-            with suppress(OSError):  # what could not be written cannot be flushed either
+            with suppress(OSError):  # the failed write cannot be flushed either
                 self._stream.close()
             raise type(error)(f"{self._lines} cannot be written: {error_text(error)}") from error
 

@@ -243,7 +243,7 @@ class TableInterrupted(KeyboardInterrupt):
     """Ctrl-C while a table is computed.
 
     Attributes:
-        table: the rows that are there.
+        table: the rows computed so far.
     """
 
     def __init__(self, table: ModelTable) -> None:
@@ -497,7 +497,7 @@ class Identity:
             return [target, self._sources.of_file(Path(target))]
         module, _, name = target.rpartition(":")
         if not module:
-            raise NoIdentityError  # it names no model, as its row says
+            raise NoIdentityError  # not a target: the row has the error
         return [name, self._sources.of_module(module)]
 
     def _value(self, value: Any) -> Any:
@@ -568,7 +568,7 @@ class ModelTable(Result):
         convention: the convention of FLOPs; empty for costcore's.
         columns: the names of the figures of every row.
         arguments: the names of the arguments of all rows.
-        compared: the figures whose Pareto front the rows are; empty if the table has all rows.
+        compared: the figures of which the rows are the Pareto front; empty if the table has all rows.
         dominated: the rows that are not on the front.
     """
 

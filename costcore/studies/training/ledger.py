@@ -165,12 +165,12 @@ class TrainingLedger(Result, LedgerData):
         if masks not in ("unknown", "causal"):
             raise ValueError(unknown("value of masks", masks, ("unknown", "causal")))
         packing = Packing(tuple(document_lengths), masks == "causal")
-        is_open = not isinstance(report, ReportData) and has_names(with_tensors(inputs))
-        if is_open and device_memory is None and self.device is not None:
+        has_named_batch = not isinstance(report, ReportData) and has_names(with_tensors(inputs))
+        if has_named_batch and device_memory is None and self.device is not None:
             device_memory = memory_of(self.device)
         largest: LargestBatch | None = None
         captured: ReportData | None = None
-        if is_open and device_memory is not None:
+        if has_named_batch and device_memory is not None:
             accumulates = whole(accumulation, "accumulation") > 1
             terms: dict[str, Any] = {"context": context, "accumulates": accumulates, **options}
             largest, captured = largest_step(report, inputs, device_memory, **terms)
@@ -244,7 +244,7 @@ class TrainingLedger(Result, LedgerData):
                 dense models or of models with experts, else 0.4.
             price: the price of one device for an hour, in any currency.
             watts: the power of one device.
-            thresholds: list thresholds of laws also if the run reaches less than a tenth of each.
+            thresholds: list thresholds of laws even if the run stays below a tenth of each.
 
         Raises:
             TypeError, ValueError: if an argument is invalid.
@@ -383,7 +383,7 @@ def answer_of(
         base_flops: FLOPs of the training of the base model, if there is one.
         step_seconds: measured seconds per step, by name of the stage.
         rates: the utilization, price and power of devices.
-        all_thresholds: whether to list also thresholds that the run stays far below.
+        all_thresholds: whether to list thresholds far above the run, too.
     """
     title = f"Training, {len(ledger.stages)} stage{'s' * (len(ledger.stages) != 1)}, {ledger.pairs} pairs"
     tables = [_stages(ledger), _models(ledger), _steps(ledger, step_seconds), _per_token(ledger), _rules(ledger)]
@@ -408,7 +408,7 @@ def answered(
     watts: float | None = None,
     thresholds: bool = False,
 ) -> StaticResult:
-    """Return what :meth:`TrainingLedger.show` writes with these arguments, for every format."""
+    """Return the content that :meth:`TrainingLedger.show` writes with these arguments."""
     base = None if base_flops is None else whole(base_flops, "base_flops")
     if not (mfu is price is watts is None):
         ledger.known_peak()
@@ -452,7 +452,7 @@ def _figures(
         days = ledger.days(mfu, step_seconds)
         of_peak = f"{ledger.dtype}, dense{', data sheet' * (ledger.device is not None)}"
         on = f"on {ledger.devices:,} x {ledger.peak / 1e12:,.1f} TFLOP/s ({of_peak})"
-        because = f"{_at(ledger, step_seconds, _utilization(rates, mfu, published))} {on}"
+        because = f"{_basis_of_days(ledger, step_seconds, _utilization(rates, mfu, published))} {on}"
         yield Figure("days", "Time", Formatted(days, _in_days(days)), "ratio", because)
         hours = 24 * days * ledger.devices
         yield Figure("device_hours", "Devices", Formatted(hours, f"{hours:,.2f} {ledger.device_hours_name}"), "ratio")
@@ -531,7 +531,7 @@ def _unit(ledger: LedgerData) -> str:
     return ledger.stages[0].step.unit if ledger.stages else "token"
 
 
-def _at(ledger: LedgerData, step_seconds: Mapping[str, float], utilization: str) -> str:
+def _basis_of_days(ledger: LedgerData, step_seconds: Mapping[str, float], utilization: str) -> str:
     usual = f"at {utilization}"
     left = [stage.name for stage in ledger.stages if stage.name not in step_seconds]
     if not left:
@@ -703,14 +703,14 @@ def _remarks(ledger: LedgerData) -> Iterator[str]:
         if step.idle_expert_parameters:
             active, total = step.parameters.active, step.parameters.total
             yield (
-                f"{stage.name}: a token meets {active:,} of {total:,} parameters; 6ND and thresholds use these active "
-                "ones, rules that use all are listed as such"
+                f"{stage.name}: {active:,} of {total:,} parameters process a token; 6ND and thresholds use these "
+                "active parameters, and rules that use all are listed as such"
             )
         if step.masked:
             yield (
-                f"{stage.name}: whether attention in {step.masked} modules is causal is unknown (masks that are "
-                'tensors, or products), so the causal count has all of its pairs. State it (masks="causal", --masks '
-                "causal), or count what masks allow (--attention computed)"
+                f"{stage.name}: whether attention in {step.masked} modules is causal is unknown (mask tensors, "
+                "or attention written as products), so the causal count has all of its pairs. Type --masks causal "
+                '(masks="causal"), or --attention computed to count the pairs that masks allow'
             )
         yield from (f"{stage.name}: {remark}" for remark in step.report.remarks)
         if stage.largest is not None:

@@ -188,7 +188,7 @@ class Packing:
 
     Attributes:
         documents: tokens of the documents that are packed; empty if every sequence is one document.
-        masks_are_causal: whether mask tensors are causal, and attention that a model writes as products is, too.
+        masks_are_causal: whether mask tensors, and attention that a model writes as products, are causal.
     """
 
     documents: tuple[int, ...] = ()
@@ -240,7 +240,7 @@ class Products:
             if "pairs" in layer.attrs:  # attention="computed": the MACs are those of the computed pairs
                 macs = macs * pairs_of(layer) // layer.attrs["pairs"]
         elif call.phase == "backward":
-            found = (self._forward[key] for key in _keys(call, macs) if key in self._forward)
+            found = (self._forward[key] for key in _matching_keys(call, macs) if key in self._forward)
             kind, shares, is_masked = next(found, (WEIGHTS, (), False))
         elif layer.op in PRODUCT_OPERATORS and not _has_weight(call, self._weights):
             kind, shares, is_masked = self._of_activations(call, macs)
@@ -279,10 +279,10 @@ class Products:
         found: tuple[str, Shares, bool] = ACTIVATIONS, (), False
         # A softmax in the same module makes it attention.
         if call.module in self._with_softmax:
-            side = next(_sides(call.layer), None)
+            side = next(_square_sides(call.layer), None)
             shares = () if side is None else self._packing.shares(call.layer, side, side, is_masked=True)
             found = ATTENTION, shares, side is not None and not self._packing.masks_are_causal
-        self._forward.update((key, found) for key in _keys(call, macs))
+        self._forward.update((key, found) for key in _matching_keys(call, macs))
         return found
 
 
@@ -290,14 +290,11 @@ def _weights(trace: Trace) -> set[int]:
     # Ids of weights in another dtype or layout.
     weights: set[int] = set()
     for call in trace.calls:
-        if call.layer.op in MOVING and call.inputs and _is_weight(call, 0, weights):
-            weights.update(call.outputs)
+        if call.layer.op in MOVING and call.inputs:
+            source = next(iter(call.layer.inputs.values()))
+            if source.role == "param" or call.inputs[0] in weights:
+                weights.update(call.outputs)
     return weights
-
-
-def _is_weight(call: Call, position: int, weights: set[int]) -> bool:
-    tensors = [*call.layer.inputs.values()]
-    return tensors[position].role == "param" or call.inputs[position : position + 1] in [(each,) for each in weights]
 
 
 def _has_weight(call: Call, weights: set[int]) -> bool:
@@ -305,7 +302,7 @@ def _has_weight(call: Call, weights: set[int]) -> bool:
     return "param" in roles or not weights.isdisjoint(call.inputs)
 
 
-def _sides(layer: Layer) -> Iterator[int]:
+def _square_sides(layer: Layer) -> Iterator[int]:
     # The side of a square of scores that the product makes or reads.
     for shape in (layer.out.shape, layer["x0"].shape):
         if len(shape) >= 3 and shape[-1] == shape[-2]:
@@ -318,7 +315,7 @@ def _sizes_of_attention(layer: Layer) -> Iterator[tuple[int, tuple[int, ...]]]:
         yield prod(q[:-2]), tuple(sorted((q[-2], keys, width)))
 
 
-def _keys(call: Call, macs: int) -> Iterator[tuple[Any, ...]]:
+def _matching_keys(call: Call, macs: int) -> Iterator[tuple[Any, ...]]:
     # Keys that match a product of the backward pass to its product in the forward pass: the module, with batch and
     # sizes or, as einsum does not show these, with the MACs.
     shapes: Sequence[tuple[int, ...]] = [call.layer[name].shape for name in ("x0", "x1") if name in call.layer]
@@ -341,7 +338,7 @@ class Parameters(NamedTuple):
         total: all parameters.
         trainable: trained parameters; None if the report does not know the modules.
         active: parameters that process a token: all but the experts that it is not routed to.
-        multiplying: parameters that multiply a token in the forward pass, as MACs with weights per token. They include
+        multiplying: parameters that multiply a token in the forward pass: MACs with weights per token. They include
             active experts and a tied output layer, but no embedding tables, norms and biases. None if it is not a whole
             number.
     """
@@ -583,9 +580,9 @@ def check_documents(lengths: Sequence[int], sequence: int) -> None:
         )
 
 
-# The utilization to expect of a training run, from published runs near it.
+# The expected utilization of a training run, from published runs near it.
 #
-# A bound says how long a step takes at least; published steps took 1.4 to 4.8 times as long. ``published_runs.csv``
+# A bound is the minimum time of a step; published steps took 1.4 to 4.8 times as long. ``published_runs.csv``
 # has runs with their source: model FLOPs of all pairs per second, as a share of the dense peak of their precision
 # (MFU). The published runs nearest to a given run yield a range of MFU.
 
@@ -626,7 +623,7 @@ class RunSetup(NamedTuple):
 
     Attributes:
         parameters: number of parameters.
-        active: parameters that a token meets: fewer with experts.
+        active: parameters that process a token; with experts, fewer than all.
         seq: tokens of a sequence.
         device: family of the device, a key of :data:`GENERATIONS`.
         devices: number of devices.
@@ -648,7 +645,7 @@ class RunSetup(NamedTuple):
 
     @property
     def has_experts(self) -> bool:
-        """Whether a token meets far fewer parameters than the model has."""
+        """Whether far fewer than all parameters process a token."""
         return self.active < 0.6 * self.parameters
 
 
@@ -669,11 +666,11 @@ class PublishedRun(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """The MFU to expect, as shares.
+    """An expected MFU, as shares.
 
     Attributes:
         low: the lower end of the range.
-        middle: the weighted mean of the nearest runs, of logarithms.
+        middle: the weighted geometric mean of the nearest runs.
         high: the upper end.
         nearest: the nearest runs with their distances: about 1 for another generation of device, or for four times as
             many parameters.
@@ -722,10 +719,10 @@ def setup_of(step: Step, device: str, devices: int, dtype: str) -> RunSetup | No
 
 
 def expected(setup: RunSetup, runs: Sequence[PublishedRun] | None = None) -> Expected:
-    """Return the MFU to expect of a run from those nearest to it.
+    """Return the expected MFU of a run, from the published runs nearest to it.
 
-    Dense models are compared with dense ones, and models with experts with their like. The range covers the spread of
-    the nearest runs and 7 %, and grows with their distance.
+    Dense models are compared with dense models, and models with experts with models with experts. Half of the range is
+    7 % plus the spread of the nearest runs, and grows with the distance of the nearest one.
 
     Args:
         setup: the run.
@@ -751,7 +748,7 @@ def _of_runs(setup: RunSetup, known: Sequence[PublishedRun]) -> Expected:
 
 
 def distance(one: RunSetup, other: RunSetup) -> float:
-    """Return how far two runs are from each other; the weights are chosen, and judged by leaving runs out."""
+    """Return how far two runs are from each other; its weights are a choice, tested by leaving runs out."""
     far = 0.5 * _doublings(one.active, other.active)
     far += 0.3 * _doublings(one.seq, other.seq)
     far += 0.15 * _doublings(one.devices, other.devices)
@@ -769,7 +766,7 @@ def _doublings(one: int, other: int) -> float:
 
 
 def nearest_runs(found: Expected) -> Table:
-    """Return the runs that a range comes from as a table."""
+    """Return the runs behind a range as a table."""
     columns = [
         *(Column("model", "Model"), Column("device", "Device"), Column("devices", "Devices", "count")),
         *(Column("seq", "Sequence", "count"), Column("precision", "Precision"), Column("mesh", "Mesh")),

@@ -130,7 +130,7 @@ def test_a_tensor_whose_values_would_not_be_known_becomes_a_shape():
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        (("batch", 3, "height", "width"), "several dimensions, 'batch', 'height', 'width': only the batch has a name"),
+        (("batch", 3, "height", "width"), "several dimensions, 'batch', 'height', 'width': name only the batch"),
         (None, "expected the shapes of inputs with a batch dimension"),
         ({"n": 3}, "expected the shapes of inputs with a batch dimension"),
     ],

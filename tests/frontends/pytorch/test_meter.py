@@ -112,7 +112,7 @@ def test_a_model_that_does_not_run_on_meta_is_counted_while_it_runs():
         train(net, meter, (8, 16), steps=3)
     assert meter.model_flops == 3 * 2 * (FORWARD + BACKWARD)
     assert meter.total.steps == 2
-    assert "steps are counted while they run, as no copy of the model runs on the meta device" in meter.notes[1]
+    assert "steps are counted while they run, because no copy of the model runs on the meta device" in meter.notes[1]
     with pytest.raises(CostError), MFUMeter(net, counted="copy") as meter:
         train(net, meter, (8, 16))
 
@@ -249,7 +249,7 @@ def test_without_a_device_there_is_no_mfu():
     assert meter.mfu is meter.hfu is None
     assert meter.flops_per_second > 0
     assert "mfu" not in meter.scalars()
-    assert "MFU and HFU are unknown, as no device was given" in meter.describe()
+    assert "MFU and HFU are unknown, because no device was given" in meter.describe()
 
 
 def test_a_device_without_a_peak_for_the_dtype():

@@ -406,7 +406,7 @@ def test_the_tensor_that_is_large_where_an_assumption_is_made_decides(made, tens
 
 def test_the_note_states_the_condition():
     assert note_of((MADE, 4096 * N, 2**20)) == (
-        f"assumed where 4096*n exceeds 1,048,576, as larger tensors have no values: {MADE}"
+        f"assumed where 4096*n exceeds 1,048,576, because larger tensors have no values: {MADE}"
     )
 
 

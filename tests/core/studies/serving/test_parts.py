@@ -532,9 +532,9 @@ def test_vectors_beside_packed_weights_have_the_dtype_of_the_model():
     assert found.width("c", Parameter("c", 32, 2, "float32"))[:2] == (5, 4)  # 20 bytes for 32 weights
 
 
-@pytest.mark.parametrize(("others", "listed"), [("abc", "a, b, c too"), ("abcd", "a, b, c and 1 more too")])
+@pytest.mark.parametrize(("others", "listed"), [("abc", "a, b, c,"), ("abcd", "a, b, c and 1 more,")])
 def test_three_other_tensors_are_listed(others, listed):
-    assert f"the file stores {listed}" in stored([], file=StoredFile({}, 1, (), [*others])).notes[0]
+    assert f"the file also stores {listed}" in stored([], file=StoredFile({}, 1, (), [*others])).notes[0]
 
 
 def test_elements_of_a_cache():

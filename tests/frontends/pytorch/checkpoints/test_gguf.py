@@ -114,7 +114,7 @@ def test_a_step_reads_every_byte_of_the_layers_and_the_row_of_a_token(tmp_path):
     turned = 64 if ANGLES_ARE_PRODUCTS else 0
     assert step.total.macs == 32 * (layer + 2 * 4096 * 4096) + 128256 * 4096 + turned
     assert report.notes == (
-        "the file stores rope_freqs.weight too, which the model does not have: the bytes of weights include them",
+        "the file also stores rope_freqs.weight, which the model does not have: the bytes of weights include them",
     )
 
 

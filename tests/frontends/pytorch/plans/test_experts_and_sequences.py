@@ -124,7 +124,7 @@ def test_keys_and_values_are_gathered():
     """Two passes: of 16 keys and values of 64 values each, half are sent, and half of gradients. Then a ring."""
     made = planned(Mixture(dense=8), {"cp": 2}, devices=2)
     (assumed,) = made.assumed
-    assert made.to_dict()["assumed"] == [assumed] and "share a sequence compute equally many pairs" in assumed
+    assert made.to_dict()["assumed"] == [assumed] and "share a sequence compute equal numbers" in assumed
     gathered = 2 * (TOKENS * WIDTH * 2) // 2
     assert made.sent == 2 * (8 * 2 * gathered) + 2 * (8 * (QKV + WIDTH**2) + HEAD)
 

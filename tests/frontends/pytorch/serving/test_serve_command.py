@@ -171,7 +171,7 @@ def test_which_peak_and_precision_are_used(nets, capsys):
         in capsys.readouterr().err
     )
     assert main([*asked, "float32"]) == 0
-    idle = "note: products in float32, as the model has them, leave the matrix engine of h100-sxm5-80gb idle: --dtype"
+    idle = "note: products in float32, the dtype of the model, leave the matrix engine of h100-sxm5-80gb idle: type"
     assert idle in capsys.readouterr().err
     assert main([*asked[:2], "--device", "l4", *asked[4:], "bfloat16", "--prompt", "16", "--output", "4"]) == 0
     assert "peak of" not in capsys.readouterr().out  # both are 121 TFLOP/s

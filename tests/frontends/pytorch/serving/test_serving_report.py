@@ -199,7 +199,7 @@ def test_heads_that_a_model_repeats_before_it_caches_them():
     serving = ServingReport(FalconForCausalLM(config).eval())
     assert serving.kv_bytes_per_token == 4 * 2 * H * Q  # of all heads, not of KV
     serving.decode(batch=2, context=9)
-    note = "the cache holds each head of keys and values up to 2 times, as the model repeats them before"
+    note = "the model repeats heads of keys and values before caching: the cache holds each up to 2 times"
     assert serving.notes == (note,)
     assert note in str(serving)
     plain = ServingReport(llama())
