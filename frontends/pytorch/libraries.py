@@ -56,8 +56,14 @@ _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_leng
 
 _POSITIONS = "position_embeddings"
 
-GRIDS = {"grid_thw", "image_grid_thw", "image_position_ids", "pixel_position_ids", "spatial_shapes"}
-"""Arguments whose values are the sizes of images."""
+GRIDS = {
+    *("grid_thw", "image_grid_thw", "image_position_ids", "pixel_position_ids", "spatial_shapes"),
+    *("pixel_attention_mask", "aspect_ratio_ids", "high_res_pixel_values"),
+}
+"""Arguments that describe images beside their pixels; they have no default."""
+
+_SIZES_OF_IMAGES = ("image_grid_pinpoints", "spatial_merge_size")
+"""Settings of models that also need the argument ``image_sizes``, as LLaVA-NeXT and Mistral 3 do."""
 
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -200,16 +206,13 @@ def hugging_face_inputs(model: Module, name: str) -> Any:
     config: Any = model.config
     accepted = signature(model.forward).parameters
     main = str(model.main_input_name)
-    if accepted.keys() & GRIDS and main != "input_ids":
-        main = "input_ids"  # an image needs the values of a grid, which have no default: use text alone
+    needs_more = _needs_more_than_pixels(accepted, config)
+    if needs_more and main != "input_ids":
+        main = "input_ids"  # use text alone
     inputs = dict(_main_inputs(main, model, config))
     if not inputs:
         return None
-    if (
-        "pixel_values" in accepted
-        and getattr(config, "vision_config", None) is not None
-        and not accepted.keys() & GRIDS
-    ):
+    if "pixel_values" in accepted and getattr(config, "vision_config", None) is not None and not needs_more:
         inputs |= _main_inputs("pixel_values", model, config)
     if "input_features" in accepted and hasattr(model, "get_audio_features") and hasattr(model, "get_text_features"):
         inputs |= _main_inputs("input_features", model, config)  # contrastive models take sound beside the text
@@ -226,6 +229,11 @@ def hugging_face_inputs(model: Module, name: str) -> Any:
             )
     inputs = {key: value for key, value in inputs.items() if key in accepted}
     return inputs if inputs and required <= inputs.keys() else None
+
+
+def _needs_more_than_pixels(accepted: Mapping[str, Any], config: Any) -> bool:
+    has_sizes = "image_sizes" in accepted and any(hasattr(config, name) for name in _SIZES_OF_IMAGES)
+    return has_sizes or bool(accepted.keys() & GRIDS)
 
 
 def _main_inputs(main: str, model: Any, config: Any) -> Mapping[str, Any]:
@@ -249,7 +257,7 @@ def _main_inputs(main: str, model: Any, config: Any) -> Mapping[str, Any]:
     dummies = {key: x for key, x in model.dummy_inputs.items() if "mask" not in key and x is not None}
     shapes = {key: tuple(x.shape) for key, x in dummies.items()}
     is_text = not any(hasattr(config, f"{each}_config") for each in ("vision", "audio"))
-    if "input_ids" in shapes and (is_text or signature(model.forward).parameters.keys() & GRIDS):
+    if "input_ids" in shapes and (is_text or _needs_more_than_pixels(signature(model.forward).parameters, config)):
         ids, text = shapes["input_ids"], (1, _tokens(model, config))
         shapes = {key: text if shape == ids else shape for key, shape in shapes.items()}
     return {key: Tensor(shape, dtype_name(dummies[key].dtype)) for key, shape in shapes.items()}

@@ -170,6 +170,8 @@ def test_nothing_is_downloaded(monkeypatch):
         ("dac", {"input_values": (1, 1, 16_000)}),
         ("xlm", {"input_ids": Tensor((1, 512), "int64")}),
         ("clap_text_model", {"input_ids": Tensor((1, 512), "int64")}),  # a part, which is no AutoModel
+        ("llava_next", {"input_ids": Tensor((1, 512), "int64")}),  # text alone: images need more than pixels
+        ("idefics3", {"input_ids": Tensor((1, 512), "int64")}),
     ],
 )
 @pytest.mark.filterwarnings("ignore::costcore.CostWarning")
