@@ -101,7 +101,7 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
 def _calculator(target: str) -> Any:
     found = load_object(target)
     if not isinstance(found, costs) and not hasattr(found, "costs_of"):
-        raise ValueError(f"--calculator {target} does not say its operator. Decorate it with @costcore.costs(…)")
+        raise ValueError(f"--calculator {target} has no operator. Decorate it with @costcore.costs(…)")
     return found
 
 

@@ -485,7 +485,7 @@ FILES = {
     "nets/": (2, "'nets/' is a directory, not a model. Pass a file, or a folder with .safetensors files"),
     "exports/a.onnx": (2, "'exports' is a directory, not a model. Pass a file in it, such as 'exports/a.onnx'."),
     "tf/saved_model.pb": (2, "'tf' is a graph of TensorFlow. Convert it with tf2onnx"),
-    "net.h5": (2, "'net.h5' is a file of HDF5, of which costcore reads none."),
+    "net.h5": (2, "'net.h5' is an HDF5 file, which costcore does not read."),
     "Train.ipynb": (2, "'Train.ipynb' is a notebook. Move the function that builds the model to a .py file"),
     "net.engine": (2, "'net.engine' is compiled for one kind of device."),
     "net.pkl": (2, "'net.pkl' is a pickle, which would run code when it is read."),
@@ -565,7 +565,7 @@ def test_a_broken_frontend_is_not_reported_as_a_missing_framework(toy, monkeypat
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        (lambda toy: estimate(toy.Model(), (1,), calculators=[len]), "builtins.len does not say its operator"),
+        (lambda toy: estimate(toy.Model(), (1,), calculators=[len]), "builtins.len has no operator. Pass a dict"),
         (
             lambda toy: estimate(toy.Model(), (1,), progress=3),
             "progress must be a function progress(items, description) (got",
