@@ -201,7 +201,7 @@ def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
     """
     symbols = {symbol.name: symbol for symbol in symbols_in(trace)}
     given = {str(name): value for name, value in values.items()}
-    by_name = {name: size_from(value, _sizes(given, symbols)) for name, value in given.items()}
+    by_name = {name: size_from(value, _size_lookup(given, symbols)) for name, value in given.items()}
     if missing := [name for name in by_name if name not in symbols]:
         if not symbols:
             raise CostError(f"cannot substitute {', '.join(missing)}: this report has no symbolic dimensions")
@@ -249,7 +249,7 @@ def _warn_outside(run: Run, values: Mapping[str, Dim]) -> None:
             warnings.warn(message, CostWarning, stacklevel=4)
 
 
-def _sizes(given: Mapping[str, Any], symbols: Mapping[str, Any]) -> Callable[[str], Dim]:
+def _size_lookup(given: Mapping[str, Any], symbols: Mapping[str, Any]) -> Callable[[str], Dim]:
     def size_of(name: str) -> Dim:
         number = given.get(name)
         return as_dim(number) if isinstance(number, int) else symbols.get(name, symbol_of(name))

@@ -146,7 +146,7 @@ class CostWarning(UserWarning):
 
 
 class ArenaError(CostError):
-    """A run without a possible memory plan; the message says what is missing and how to give it."""
+    """A run that has no memory plan; the message says what is missing and how to pass it."""
 
 
 class MissingPartError(CostError, ModuleNotFoundError):
@@ -192,7 +192,7 @@ def import_problem(what: str, package: str, error: BaseException, title: str = "
 
     Args:
         what: the feature that needs the package.
-        package: its name, as it is imported and installed.
+        package: its name for ``import`` and ``pip install``.
         error: the exception of its import.
         title: the name of the library, if it differs from ``package``.
     """

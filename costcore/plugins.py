@@ -367,7 +367,7 @@ def modules_with(name: str, package: str) -> tuple[ModuleType, ...]:
 
     Args:
         name: the name.
-        package: the package as it is imported.
+        package: the import path of the package.
     """
     folder = Path(import_module(package).__path__[0])
     files = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.py") if path.stem != "__init__")

@@ -301,7 +301,7 @@ def needs_package(shown: str, package: str) -> str:
         distribution(package)
     except PackageNotFoundError:
         return f"{shown} is read by the package {package}, which is not installed: pip install {package}"
-    return f"{shown} is read by the package {package}, whose plug-in is disabled or left out"
+    return f"{shown} is read by the package {package}, which is installed, but its plug-in is disabled or was left out"
 
 
 def _supported() -> str:
