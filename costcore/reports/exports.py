@@ -74,7 +74,7 @@ def exports() -> Mapping[str, Export]:
             suffixes = {each.suffix for each in found.values() if each.suffix}
             if export.name in found or export.suffix in suffixes:
                 raise CostError(
-                    f"two exports are named {export.name!r} or write the suffix {export.suffix!r}. Rename the plug-in's."
+                    f"two exports have the name {export.name!r} or the suffix {export.suffix!r}. Rename the plug-in's."
                 )
             found[export.name] = export
     return found

@@ -421,7 +421,7 @@ def test_two_exports_of_one_name_or_suffix_are_an_error(registered, export):
             return [export]
 
     registered(Second())
-    match = f"two exports are named '{export.name}' or write the suffix '{export.suffix}'"
+    match = f"two exports have the name '{export.name}' or the suffix '{export.suffix}'"
     with pytest.raises(CostError, match=match):
         exports()
 
