@@ -556,7 +556,7 @@ def is_negative(dim: Dim) -> bool:
     """Return True if the value is provably negative for all sizes of its symbols.
 
     A value of at least 0 at one size refutes it. The proof is an expanded expression with a negative term and no
-    positive one. The sign of a term needs both its factors: ``-floor(-n/2)``, a size rounded up, is positive.
+    positive one. The coefficient alone is not the sign of a term: ``-floor(-n/2)``, a size rounded up, is positive.
     """
     if not is_symbolic(dim):
         return bool(dim < 0)

@@ -211,7 +211,7 @@ def functions_from_plugins(hook: str, lazy_type: type[Mapping[str, Any]] | None 
     An installed plug-in that fails or returns anything but functions by name is left out with a warning.
 
     Raises:
-        CostError: instead of the warning, for a plug-in that this process registered; includes its name.
+        CostError: for a plug-in that this process registered, instead of the warning; the message includes its name.
     """
 
     def checked(result: Any) -> Mapping[str, Any]:
@@ -233,7 +233,7 @@ def objects_from_plugins(hook: str, item_type: type[Item], **arguments: Any) -> 
     An installed plug-in that fails or returns objects of another type is left out with a warning.
 
     Raises:
-        CostError: instead of the warning, for a plug-in that this process registered; includes its name.
+        CostError: for a plug-in that this process registered, instead of the warning; the message includes its name.
     """
 
     def checked(result: Any) -> list[Item]:

@@ -258,7 +258,7 @@ def _unsupported(model: object) -> str:
 
 
 MOST_ENTRIES = 1000
-"""The maximum number of entries of a folder among which to look for a model file."""
+"""The maximum number of folder entries to search for a model file."""
 
 IN_FOLDERS = ".safetensors files and their config.json"
 """The files of a model folder, for messages."""
@@ -785,6 +785,8 @@ class CustomCalculators:
         if not self._added:
             return []
         called = {(call.operator, call.layer.op) for call in calls}
+        if not called:
+            return []
         natives: dict[str, list[str]] = {}
         for native in sorted({native for native, _ in called}):
             natives.setdefault(_op_type(native), []).append(native)
@@ -794,16 +796,15 @@ class CustomCalculators:
         used = {native if native in table or native in self.by_native else op for native, op in called}
         sentences = []
         for names, calculator in self._added.items():
-            if without_built_in and any(map(_is_built_in, names)):
+            if not used.isdisjoint(names) or (without_built_in and any(map(_is_built_in, names))):
                 continue
-            if used and used.isdisjoint(names):
-                matches = (get_close_matches(_op_type(name), natives, n=3, cutoff=NEAR) for name in names)
-                near = dict.fromkeys(native for close in matches for op_type in close for native in natives[op_type])
-                hint = f". Similar operators that were called: {', '.join(near)}" if near else ""
-                sentences.append(
-                    f"{qualified_name(calculator)}, the calculator for {', '.join(names)}, was never used: "
-                    f"no such operator was called{hint}"
-                )
+            matches = (get_close_matches(_op_type(name), natives, n=3, cutoff=NEAR) for name in names)
+            near = dict.fromkeys(native for close in matches for op_type in close for native in natives[op_type])
+            hint = f". Similar operators that were called: {', '.join(near)}" if near else ""
+            sentences.append(
+                f"{qualified_name(calculator)}, the calculator for {', '.join(names)}, was never used: "
+                f"no such operator was called{hint}"
+            )
         return sentences
 
 

@@ -206,21 +206,18 @@ def _check_and_print_mode(report: Report, model: Any, target: str, args: argpars
 
 def _check_options_of_report(target: str, args: argparse.Namespace) -> None:
     # These options have no effect on a saved report, which is counted already.
-    flags = {"--input": args.input, "--shape": args.shape, "--backward": args.backward, "--train": args.train}
-    flags |= {"--optimizer": args.optimizer, "--max-nodes": args.max_nodes, "--et": args.et}
-    flags |= {
+    flags = {
+        **{flag_of(name): getattr(args, name) for name in ("input", "shape", "backward", "train", "optimizer")},
+        **{flag_of(name): getattr(args, name) for name in ("max_nodes", "et")},
         "--profiler-step": args.profiler_step is not None,
         "--graphs": args.graphs,
         "--layout": args.layout != "framework",
-    }
-    flags |= {"--checkpoint": args.checkpoint, "--precision": args.precision, "--mesh": args.mesh, "--plan": args.plan}
-    flags |= {
-        "--calculator": args.calculator,
-        **{f"--{name}": getattr(args, name) is not None for name in ("lora", "dora", "quantize")},
+        **{flag_of(name): getattr(args, name) for name in ("checkpoint", "precision", "mesh", "plan", "calculator")},
+        **{flag_of(name): getattr(args, name) is not None for name in ("lora", "dora", "quantize")},
         "--cuda": args.cuda,
         "--attention": getattr(args, "attention", "all") != "all",
+        **{flag_of(name): True for name, _ in args.frontend_options},
     }
-    flags |= {flag_of(name): True for name, _ in args.frontend_options}
     if given := [flag for flag, value in flags.items() if value]:
         raise ValueError(f"{target}: {', '.join(given)} cannot be used with a saved report")
 

@@ -340,7 +340,9 @@ def _fit(args: argparse.Namespace, limit: Limit) -> Fit:
             raise ValueError("inputs are missing: pass their shapes, --input batch,3,224,224")
         put_in_mode(model, args.model, args)
         return fit_batch(
-            *(model, inputs, limit),
+            model,
+            inputs,
+            limit,
             train=is_training_step(args),
             optimizer=optimizer,
             global_batch=args.global_batch,
@@ -607,7 +609,8 @@ def _plans(args: argparse.Namespace) -> Plans:
             raise ValueError("inputs are missing: pass their shapes with a named batch, --input batch,4096:int64")
         try:
             return plan(
-                *(model, inputs),
+                model,
+                inputs,
                 devices=args.devices,
                 device=args.device,
                 global_batch=args.global_batch,

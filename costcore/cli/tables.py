@@ -167,9 +167,9 @@ def run_table(args: argparse.Namespace) -> int:
 
 
 def _write(result: ModelTable, args: argparse.Namespace, mode: str, rows_file: str | None) -> None:
+    chosen = result if args.pareto is None else result.pareto(*names_in([args.pareto]))
     if rows_file is None or args.pareto is not None or args.sort is not None:
-        shown = result if args.pareto is None else result.pareto(*names_in([args.pareto]))
-        shown = shown if args.sort is None else shown.sorted(args.sort)
+        shown = chosen if args.sort is None else chosen.sorted(args.sort)
         path = args.output if rows_file is None else None
         if path is not None and mode == "html":
             write_page(shown, args)
@@ -181,9 +181,8 @@ def _write(result: ModelTable, args: argparse.Namespace, mode: str, rows_file: s
         print_message(f"costcore: {row.label} failed: {row.status}")
     sys.stdout.flush()
     if args.scatter is not None:
-        drawn = result if args.pareto is None else result.pareto(*names_in([args.pareto]))
         x, y, path = args.scatter
-        drawn.scatter(x, y, path, args.scatter_color)
+        chosen.scatter(x, y, path, args.scatter_color)
 
 
 def _columns(args: argparse.Namespace) -> list[str] | None:

@@ -451,7 +451,10 @@ def run_serve(args: argparse.Namespace) -> int:
     with module_search_path(args.python_path, args.model), printed_warnings(args.model):
         serving = _serving(args)
         rows = serving_rows(
-            *(serving, devices, batches, args.context),
+            serving,
+            devices,
+            batches,
+            args.context,
             share=args.share,
             memory=args.memory,
             last_only=args.last_only,

@@ -645,7 +645,9 @@ class Report(ReportFiles, Result):
         unit, columns = self.trace.run.unit, builder.columns
         shown = in_unit(with_sent(columns) if SENT.key in self.ledger.sums else columns, unit)
         return Table(
-            *("", shown, rows if is_tree else rows[:-1]),
+            "",
+            shown,
+            rows if is_tree else rows[:-1],
             total=None if is_tree else rows[-1],
             remarks=[*builder.remarks, *self.remarks],
             unit=unit,

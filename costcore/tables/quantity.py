@@ -527,12 +527,10 @@ COSTS: Mapping[str, Quantity] = {
             words="parameters",
         ),
         Quantity(
-            *(
-                "n_params_model",
-                "Params",
-                "count",
-                "elements of all parameters of the model; without a model, of those read",
-            ),
+            "n_params_model",
+            "Params",
+            "count",
+            "elements of all parameters of the model; without a model, of those read",
             of_run=lambda ledger: ledger.total.get("n_params_model", ledger.total["n_params"]),
             words="parameters of the model",
         ),
