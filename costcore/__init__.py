@@ -149,7 +149,7 @@ def __getattr__(name: str) -> object:
 
 
 class _MissingParts:
-    """Says which analysis or study this installation lacks; the import system asks it last."""
+    """The last import finder: raises an error that names the missing analysis or study."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:

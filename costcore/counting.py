@@ -42,7 +42,7 @@ MOST_ELEMENTS = 2**256
 """The maximum elements of a tensor: products of three such sizes fit a cost."""
 
 TOO_LARGE = "a tensor of shape "
-"""How the reason of an uncounted call begins if a tensor is too large; its calculator is not at fault."""
+"""The start of the reason of an uncounted call with a tensor that is too large: its calculator is not at fault."""
 
 
 class _Result(NamedTuple):
@@ -64,7 +64,7 @@ class Pricer:
         self._free_layout = layout == "free"
         self._by_layer: dict[tuple[str, Uncounted | None, Layer], _Result] = {}
         self._by_identity: dict[tuple[str, Uncounted | None, int], tuple[Layer, _Result]] = {}
-        """The same results by ``id`` of the layer, as hashing a layer is slow. Storing the layer keeps its id valid."""
+        """The same results by ``id`` of the layer: hashing a layer is slow. The stored layer keeps its id."""
 
     def __call__(self, call: Call) -> CallCost:
         """Return the cost of one execution of ``call``; a report multiplies it by ``call.times``."""
@@ -107,16 +107,16 @@ def cost_of(layer: Layer, calculator: Calculator) -> Cost:
         raise CostError(f"{_name(calculator, layer)} returned {short_repr(result)} (expected {expected})")
     cost = Cost(*result)
     try:
-        operations = cost.flops
-        flops = (
-            Operations(*(_amount(getattr(operations, name)) for name in OPERATION_CLASSES))
-            if isinstance(operations, Operations)
-            else _amount(operations)
-        )
         mread, mwrite, macs, mcomm = map(_amount, (cost.mread, cost.mwrite, cost.macs, cost.mcomm))
-        return Cost(flops, mread, mwrite, dict(cost.params), macs, mcomm)
+        return Cost(_map_flops(cost.flops, _amount), mread, mwrite, dict(cost.params), macs, mcomm)
     except (TypeError, ValueError) as error:
         raise CostError(f"{_name(calculator, layer)} returned {short_repr(result)}: {error}") from error
+
+
+def _map_flops(flops: Dim | Operations, change: Callable[[Any], Any]) -> Dim | Operations:
+    if isinstance(flops, Operations):
+        return Operations(*(change(getattr(flops, name)) for name in OPERATION_CLASSES))
+    return change(flops)
 
 
 def _too_large(layer: Layer) -> str:
@@ -149,7 +149,7 @@ def cost_of_empty(layer: Layer, may_be_empty: Collection[str] = ()) -> Cost | No
 
     Args:
         layer: the layer.
-        may_be_empty: the inputs that may be empty while the operator still computes.
+        may_be_empty: inputs with which the operator computes even if they are empty.
     """
     if layer.outputs and all(tensor.size == 0 for tensor in layer.outputs):
         return cost_of_free(layer)
@@ -197,11 +197,11 @@ def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
 
     Raises:
         TypeError: if a value is neither an integer nor an expression of names.
-        CostError: if the trace has no symbol of a name, a value is negative, or a value makes a size negative.
+        CostError: if the trace has no symbol of that name, a value is negative, or a value makes a size negative.
     """
     symbols = {symbol.name: symbol for symbol in symbols_in(trace)}
     given = {str(name): value for name, value in values.items()}
-    by_name = {name: size_from(value, _sizes(given, symbols)) for name, value in given.items()}
+    by_name = {name: size_from(value, _size_lookup(given, symbols)) for name, value in given.items()}
     if missing := [name for name in by_name if name not in symbols]:
         if not symbols:
             raise CostError(f"cannot substitute {', '.join(missing)}: this report has no symbolic dimensions")
@@ -222,20 +222,20 @@ def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
             raise CostError(f"{as_text(value)} has no value for these sizes: {error}") from error
 
     run = trace.run
-    above = [(each, substitute(elements), most) for each, elements, most in run.assumed_above]
+    above = [(assumption, substitute(elements), most) for assumption, elements, most in run.assumed_above]
     new_run = replace(
         run,
-        assumptions=(*run.assumptions, *(each for each, n, most in above if isinstance(n, int) and n > most)),
+        assumptions=(*run.assumptions, *(new for new, n, most in above if isinstance(n, int) and n > most)),
         parameters=with_sizes(run.parameters, substitute),
         n_params_model=substitute(run.n_params_model),
         modules=with_sizes(run.modules, substitute),
         records={name: with_sizes(value, substitute) for name, value in run.records.items() if name != "assumed_above"},
     ).recording(assumed_above=tuple(each for each in above if is_symbolic(each[1])))
-    found = Trace(tuple(_in_record(record, substitute, run.layout) for record in trace), new_run)
+    found = Trace(tuple(_substitute_record(record, substitute, run.layout) for record in trace), new_run)
     if new_run.unfolded is not None and not symbols_in(found):
         return unrolled(found)
-    run_at_all = [i for i, call in enumerate(found.calls) if call.times != 0]
-    return found if len(run_at_all) == len(found) or run.dataflow is not None else found.only(run_at_all)
+    executed = [i for i, call in enumerate(found.calls) if call.times != 0]
+    return found if len(executed) == len(found) or run.dataflow is not None else found.only(executed)
 
 
 def _warn_outside(run: Run, values: Mapping[str, Dim]) -> None:
@@ -244,12 +244,12 @@ def _warn_outside(run: Run, values: Mapping[str, Dim]) -> None:
         if isinstance(value, int) and not low <= value <= high:
             message = (
                 f"{name}={value} is outside the sizes at which the formulas were checked, {low} to {high}; "
-                f"state ranges={{{name!r}: (…, …)}} when the report is made"
+                f"pass ranges={{{name!r}: (…, …)}} to estimate"
             )
             warnings.warn(message, CostWarning, stacklevel=4)
 
 
-def _sizes(given: Mapping[str, Any], symbols: Mapping[str, Any]) -> Callable[[str], Dim]:
+def _size_lookup(given: Mapping[str, Any], symbols: Mapping[str, Any]) -> Callable[[str], Dim]:
     def size_of(name: str) -> Dim:
         number = given.get(name)
         return as_dim(number) if isinstance(number, int) else symbols.get(name, symbol_of(name))
@@ -283,10 +283,10 @@ def _numbers_of(cost: Cost) -> list[Any]:
     return [*flops, cost.mread, cost.mwrite, cost.macs, cost.mcomm]
 
 
-def _in_record(record: CallCost, substitute: Callable[[Any], Any], layout: str) -> CallCost:
+def _substitute_record(record: CallCost, substitute: Callable[[Any], Any], layout: str) -> CallCost:
     call = record.call._replace(layer=record.call.layer.map_dims(substitute), times=substitute(record.call.times))
     _check_shapes(call)
-    cost = _in_cost(record.cost, substitute)
+    cost = _substitute_cost(record.cost, substitute)
     is_free = cost is not None and cost.mread == cost.mwrite == 0
     # The cost with an empty operand differs from the value of the formula.
     empty = None if cost is None or (layout == "free" and is_free) else cost_of_empty(call.layer)
@@ -302,11 +302,11 @@ def _check_shapes(call: Call) -> None:
     if layer.op not in ("slice", "reshape") or "x" not in layer or not layer.outputs:
         return
     x, y = layer["x"], layer.out
-    shapes = f"of the shape {as_text(y.shape)} from one of the shape {as_text(x.shape)}"
+    shapes = f"{as_text(x.shape)} to {as_text(y.shape)}"
     if layer.op == "reshape" and isinstance(x.size, int) and isinstance(y.size, int) and x.size != y.size:
-        raise CostError(f"{call.name}: these values make a tensor {shapes}, which was assumed to be as large")
+        raise CostError(f"{call.name}: these values reshape {shapes}, which has another number of elements")
     if layer.op == "slice" and len(x.shape) == len(y.shape) and not _may_contain(x.shape, y.shape):
-        raise CostError(f"{call.name}: these values cut a slice {shapes}, which was assumed to contain it")
+        raise CostError(f"{call.name}: these values slice {shapes}, which is larger")
 
 
 def _may_contain(x: Sequence[Dim], y: Sequence[Dim]) -> bool:
@@ -317,18 +317,12 @@ def _may_contain(x: Sequence[Dim], y: Sequence[Dim]) -> bool:
     return all(is_symbolic(b) or b == 1 or any(is_symbolic(a) or b <= a for a in sizes) for b in y)
 
 
-def _in_cost(cost: Cost | None, substitute: Callable[[Any], Any]) -> Cost | None:
+def _substitute_cost(cost: Cost | None, substitute: Callable[[Any], Any]) -> Cost | None:
     if cost is None:
         return None
-    operations = cost.flops
-    flops = (
-        Operations(*(substitute(getattr(operations, name)) for name in OPERATION_CLASSES))
-        if isinstance(operations, Operations)
-        else substitute(operations)
-    )
     params = {
         name: tuple(map(substitute, value)) if isinstance(value, tuple) else substitute(value)
         for name, value in cost.params.items()
     }
     mread, mwrite, macs, mcomm = map(substitute, (cost.mread, cost.mwrite, cost.macs, cost.mcomm))
-    return Cost(flops, mread, mwrite, params, macs, mcomm)
+    return Cost(_map_flops(cost.flops, substitute), mread, mwrite, params, macs, mcomm)

@@ -22,7 +22,7 @@ READERS_TO_INSTALL = {
 
 
 _HDF5 = (
-    "a file of HDF5, of which costcore reads none. If it has a model of Keras that you trust, convert it in Python: "
+    "an HDF5 file, which costcore does not read. If it is a Keras model that you trust, convert it in Python: "
     "keras.saving.load_model('net.h5').save('net.keras')"
 )
 _TENSORFLOW = "a graph of TensorFlow. Convert it with tf2onnx, or to .tflite (package costcore-tflite)."
@@ -56,7 +56,7 @@ OTHER_FILES = {
     **dict.fromkeys((".npz", ".npy", ".msgpack"), _ARRAYS),
     **dict.fromkeys((".caffemodel", ".prototxt"), _CAFFE),
     **dict.fromkeys(
-        (".yaml", ".yml", ".toml"), "a configuration. Pass the code that builds the model of it, file.py:factory."
+        (".yaml", ".yml", ".toml"), "a configuration. Pass the code that builds the model from it, as file.py:factory."
     ),
     **dict.fromkeys((".csv", ".md", ".html", ".xlsx"), "a table or page. Pass the model, or a report saved as .json."),
 }
@@ -146,7 +146,7 @@ class CostWarning(UserWarning):
 
 
 class ArenaError(CostError):
-    """A run without a possible memory plan; the message says what is missing and how to give it."""
+    """A run that has no memory plan; the message says what is missing and how to pass it."""
 
 
 class MissingPartError(CostError, ModuleNotFoundError):
@@ -192,9 +192,9 @@ def import_problem(what: str, package: str, error: BaseException, title: str = "
 
     Args:
         what: the feature that needs the package.
-        package: its name, as it is imported and installed.
+        package: its name for ``import`` and ``pip install``.
         error: the exception of its import.
-        title: the name of the library, if it is another one.
+        title: the name of the library, if it differs from ``package``.
     """
     cause = first_cause(error)
     is_there = sys.modules.get(package) is not None or find_spec(package) is not None
@@ -237,7 +237,7 @@ def _raised_in(error: BaseException, package: str) -> str:
         root = str(at.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
         # The first package after the one that was imported, on the way to the error.
         is_inside |= root == package
-        # PyTorch, which runs the model, works: a library that was made for another release fails inside of it.
+        # PyTorch itself works, as it runs the model: a library made for another release fails inside it.
         if is_inside and root not in (package, "", "torch") and root not in sys.stdlib_module_names:
             return root
         at = at.tb_next
@@ -397,11 +397,11 @@ _OUR_WORDS = {
     "world_size": "devices",
     "written": "mwrite",
 }
-"""Our names by the words of other tools, for suggestions: the first that a command or function has."""
+"""Names of options and columns to suggest, by the word of another tool: the first one that the caller has."""
 
 
 def _near(name: str, choices: list[str]) -> list[str]:
-    """Return our name for a word of another tool, else the first choice that begins with a name, else the nearest."""
+    """Return our name for another tool's word, else the first choice that begins with ``name``, else the nearest."""
     from difflib import get_close_matches  # few runs have an error
 
     base, at, where = name.partition("@")
@@ -420,7 +420,7 @@ def _near(name: str, choices: list[str]) -> list[str]:
 
 
 def subs_call(symbols: Iterable[object], most: int = 8) -> str:
-    """Return the call that puts numbers in place of symbols, as code.
+    """Return the code that substitutes numbers for symbols.
 
     >>> subs_call(["batch", "time"])
     'report.subs(batch=…, time=…)'

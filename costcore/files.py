@@ -33,7 +33,7 @@ PIECE = 2**20
 
 
 def exists(path: str | PathLike[str]) -> bool:
-    """Return whether there is a file or folder; False for impossible names, where Path.exists raises."""
+    """Return whether a file or folder exists; False for invalid names, where ``Path.exists`` raises."""
     return _mode(path) != 0
 
 
@@ -126,12 +126,12 @@ def read_text(path: str | PathLike[str], error: type[CostError] = FileError, lim
 
     Args:
         path: the file.
-        error: the exception if it is not such a text.
+        error: the exception if it is not UTF-8.
         limit: its maximum bytes.
 
     Raises:
         FileError: as :func:`read_file`.
-        CostError: ``error``.
+        CostError: ``error``, if it is not UTF-8.
     """
     try:
         return read_file(path, limit).decode("utf-8").replace("\r\n", "\n")

@@ -43,7 +43,7 @@ class FrontendSpec(NamedTuple):
         values: parsers of option values on the command line: ``{"trips": int}``.
         is_run: whether the model of a file is run on inputs, like code: named sizes need several runs, and the bytes of
             a file are not accepted.
-        runs_functions: whether a function is a model of this framework if no frontend recognizes what it calls.
+        runs_functions: whether a function is a model of this framework if no frontend recognizes the calls in it.
     """
 
     name: str

@@ -132,7 +132,7 @@ class Tensor:
         return 0 if self.is_scalar else self.bytes_of(self.stored_size)
 
     def bytes_of_part(self, elements: Dim) -> Dim:
-        """Return the bytes in memory behind ``elements`` elements; an expanded view stores fewer than it has."""
+        """Return the bytes in memory of ``elements`` elements; an expanded view stores at most ``stored``."""
         return self.bytes_of(elements if self.stored is None else minimum(elements, self.stored))
 
     def bytes_of(self, elements: Dim) -> Dim:
@@ -373,8 +373,8 @@ def pattern(
 
     * ``free``: nothing runs: the output is the first input, perhaps in another shape.
     * ``map``: an output element depends on one element of each operand, with broadcasting.
-    * ``reduce``: on a row of the input, independently of other rows.
-    * ``window``: on several elements, or on elements at computed positions.
+    * ``reduce``: it depends on a row of the input, independently of other rows.
+    * ``window``: it depends on several elements, or on elements at computed positions.
     * ``move``: it is a copy of one element of one operand.
     * ``make``: it depends on no tensor.
     * ``product``: a matrix engine or a tuned library computes it.

@@ -67,7 +67,7 @@ MOST_DIGITS = 4000
 
 
 def whole_number(digits: str) -> int:
-    """Return the number of decimal digits.
+    """Parse decimal digits as an integer.
 
     Raises:
         ValueError: if there are more than :data:`MOST_DIGITS`.
@@ -101,7 +101,7 @@ MOST_COMPARED = 6
 
 @lru_cache(maxsize=1 << 12)
 def _extreme(function: Any, a: Any, b: Any) -> Dim:
-    # Either may be an extreme of several already.
+    # Each may be a Min or Max already: compare all arguments at once.
     among = {part for each in (a, b) for part in (each.args if isinstance(each, function) else (each,))}
     return as_dim(function(*among) if len(among) <= MOST_COMPARED else function(*among, evaluate=False))
 
@@ -127,8 +127,8 @@ def _floor_of_integral(a: Any, b: int) -> Dim:
 
     inner: Any = next((term for term in Add.make_args(a) if isinstance(term, floor)), None)
     if inner is not None:
-        a = a - inner + inner.args[0]
-    # Multiples of b leave the floor. sympy finds the same form term by term, much later.
+        a = a - inner + inner.args[0]  # floor((floor(x) + m)/b) is floor((x + m)/b) for an integer m
+    # Multiples of b move out of the floor. sympy finds the same form, but slowly.
     whole: list[Any] = []
     rest: list[Any] = []
     for term in Add.make_args(a):
@@ -293,7 +293,7 @@ class Evaluation:
         self._known: dict[Any, Any] = {}
 
     def __call__(self, expression: Any) -> Any:
-        """Return the value: an int, or an expression if that is not an integer or contains a symbol without a value.
+        """Return the value: an int, or an expression if it is a fraction or has a symbol without a value.
 
         Raises:
             ZeroDivisionError: if the values make a divisor zero.
@@ -424,8 +424,8 @@ def _rewritten(part: Any) -> Any:
         return part
     args = [_rewritten(each) for each in part.args]
     if any(new is not old for new, old in zip(args, part.args, strict=True)):
-        is_chosen = type(part).__name__ in ("Max", "Min")  # comparing all pairs again is slow, and changes nothing
-        part = part.func(*args, evaluate=False) if is_chosen else part.func(*args)
+        is_extreme = type(part).__name__ in ("Max", "Min")  # comparing all pairs again is slow, and changes nothing
+        part = part.func(*args, evaluate=False) if is_extreme else part.func(*args)
     return _rounded_up(part) if type(part).__name__ == "floor" else part
 
 
@@ -555,9 +555,8 @@ def unique_solution(a: Dim, b: Dim) -> tuple[Dim, int] | None:
 def is_negative(dim: Dim) -> bool:
     """Return True if the value is provably negative for all sizes of its symbols.
 
-    One size with another sign refutes it. The proof needs a negative term in the expanded expression, and no positive
-    one. The sign of a term is not only that of its coefficient: a size rounded up, ``-floor(-n/2)``, is a negative
-    number times a negative one.
+    A value of at least 0 at one size refutes it. The proof is an expanded expression with a negative term and no
+    positive one. The coefficient alone is not the sign of a term: ``-floor(-n/2)``, a size rounded up, is positive.
     """
     if not is_symbolic(dim):
         return bool(dim < 0)
@@ -585,14 +584,14 @@ def magnitude(dim: Any) -> Any:
 
 
 @cache
-def _ranked() -> Callable[[Any], Any]:
+def _ranking_evaluation() -> Callable[[Any], Any]:
     return Evaluation({}, default=RANKING_SIZE)
 
 
 @lru_cache(maxsize=MOST_KEPT)
 def _at_ranking_size(dim: Any) -> int:
     try:
-        number = _ranked()(dim)
+        number = _ranking_evaluation()(dim)
         return int(number) if not is_symbolic(number) or number.is_finite else 0
     except (ArithmeticError, ValueError, TypeError):  # infinities cannot be compared or rounded
         return 0
@@ -732,7 +731,7 @@ def _in_order(value: Any) -> Sequence[Any]:
         if not number.is_Rational or not (term.is_Rational or _is_plain_product(product)):
             return list(value.as_ordered_terms())
         powers[term] = {} if term.is_Rational else dict(map(_power_of, product.args if product.is_Mul else (product,)))
-    # As sympy orders the terms: by the powers of their factors.
+    # sympy orders terms by the powers of their factors.
     factors = sorted({factor for each in powers.values() for factor in each}, key=_sort_key)
     rank = {factor: position for position, factor in enumerate(factors)}
     end = (len(factors), 0)

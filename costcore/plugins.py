@@ -1,7 +1,7 @@
 """Plug-ins: their hooks, and the manager with built-in plug-ins first, then the entry point group ``costcore``.
 
-A broken installed plug-in is left out with a warning. Also here: a command of the command line, import paths, and
-modules by a name that they define.
+A broken installed plug-in is left out with a warning. Also here: :class:`Command`, which a plug-in adds to the command
+line, and imports by path or by a name that modules define.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def costcore_quantities() -> Iterable[Any]:
 
 @hookspec
 def costcore_exports() -> Iterable[Any]:
-    """Return a ``costcore.reports.exports.Export`` for each further text that a report can be written as."""
+    """Return a ``costcore.reports.exports.Export`` for each further text format of a report."""
     raise AssertionError("a specification is never called")
 
 
@@ -208,10 +208,10 @@ def functions_from_plugins(hook: str, lazy_type: type[Mapping[str, Any]] | None 
         hook: the hook.
         lazy_type: type of tables that import functions on demand; these are not read here.
 
-    An installed plug-in that fails or returns anything else is left out with a warning.
+    An installed plug-in that fails or returns anything but functions by name is left out with a warning.
 
     Raises:
-        CostError: if a plug-in that this process registered does; the message includes its name.
+        CostError: for a plug-in that this process registered, instead of the warning; the message includes its name.
     """
 
     def checked(result: Any) -> Mapping[str, Any]:
@@ -233,7 +233,7 @@ def objects_from_plugins(hook: str, item_type: type[Item], **arguments: Any) -> 
     An installed plug-in that fails or returns objects of another type is left out with a warning.
 
     Raises:
-        CostError: if a plug-in that this process registered does; the message includes its name.
+        CostError: for a plug-in that this process registered, instead of the warning; the message includes its name.
     """
 
     def checked(result: Any) -> list[Item]:
@@ -292,7 +292,7 @@ def _left_out_if_broken(name: str, problem: str) -> Iterator[None]:
             raise CostError(reason) from error
         if reason not in _LEFT_OUT:
             uninstall = f" uninstall it (pip uninstall {point.dist.name}) or" if point.dist else ""
-            how = f"To be rid of this warning,{uninstall} set {DISABLE_VARIABLE}={name}."
+            how = f"To silence this warning,{uninstall} set {DISABLE_VARIABLE}={name}."
             warnings.warn(f"{reason} (entry point {name} = {point.value}). It is left out. {how}", CostWarning, 1)
             _LEFT_OUT[reason] = None
 
@@ -363,11 +363,11 @@ def imported(path: str) -> Any:
 def modules_with(name: str, package: str) -> tuple[ModuleType, ...]:
     """Return the modules of a package and its folders that define ``name``, such as ``ROWS``, in order of their names.
 
-    New files need no registration. The calling module does not define the name yet.
+    New files need no registration.
 
     Args:
         name: the name.
-        package: the package as it is imported.
+        package: the import path of the package.
     """
     folder = Path(import_module(package).__path__[0])
     files = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.py") if path.stem != "__init__")

@@ -1,4 +1,4 @@
-"""The registries of frontends and calculators: built-in ones, of plug-ins, and of a single run.
+"""The registries of frontends and calculators: built in, from plug-ins, or added for a single run.
 
 Finds the frontend that supports a model or reads a file, imports it on demand, makes library models by name, and
 resolves operators for custom calculators.
@@ -61,8 +61,8 @@ def specs() -> Mapping[str, FrontendSpec]:
         for spec in plugin_specs:
             if spec.name in by_name:
                 raise CostError(f"two frontends are named {spec.name!r}: {by_name[spec.name].path} and {spec.path}")
-            if unheard := [name for name in spec.abilities if name not in ABILITIES]:
-                raise CostError(f"frontend {spec.name!r}: {unknown('ability', unheard, ABILITIES)}")
+            if invalid := [name for name in spec.abilities if name not in ABILITIES]:
+                raise CostError(f"frontend {spec.name!r}: {unknown('ability', invalid, ABILITIES)}")
             by_name[spec.name] = spec
     return by_name
 
@@ -170,13 +170,13 @@ def frontend_for_file(path: str | PathLike[Any]) -> str:
     """
     name = fsdecode(path).rstrip("/")
     for spec in specs().values():
-        if name.endswith(spec.suffixes or ("\0",)):
+        if name.endswith(spec.suffixes):
             return spec.name
     if is_folder(name):
         return next((spec.name for spec in specs().values() if spec.reads_folder and spec.reads_folder(name)), "")
-    readers = [spec for spec in specs().values() if spec.reads is not None]
+    readers = {spec.name: spec.reads for spec in specs().values() if spec.reads is not None}
     head = first_bytes(name) if readers else b""
-    return next((spec.name for spec in readers if head and spec.reads is not None and spec.reads(head)), "")
+    return next((reader for reader, reads in readers.items() if head and reads(head)), "")
 
 
 def first_bytes(path: str) -> bytes:
@@ -195,7 +195,7 @@ def first_bytes(path: str) -> bytes:
 
 
 def applicable_options(target: str, model: object, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``options``, but leave out those that apply only to files of other frontends.
+    """Return ``options`` without the options that apply only to files of other frontends.
 
     Args:
         target: the path or name of the model, ``timm:resnet50``.
@@ -258,10 +258,10 @@ def _unsupported(model: object) -> str:
 
 
 MOST_ENTRIES = 1000
-"""The maximum number of files of a folder that are looked at."""
+"""The maximum number of folder entries to search for a model file."""
 
 IN_FOLDERS = ".safetensors files and their config.json"
-"""The content of a folder that is a model."""
+"""The files of a model folder, for messages."""
 
 
 def other_file(path: str) -> str:
@@ -294,14 +294,14 @@ def state_in(stored: Mapping[Any, Any]) -> str:
 
 
 def needs_package(shown: str, package: str) -> str:
-    """Return the message for a file that a frontend in another package reads, with its installation."""
+    """Return the message for a file whose frontend is in another package, with the install command."""
     from importlib.metadata import PackageNotFoundError, distribution  # slow, and only an error needs it
 
     try:
         distribution(package)
     except PackageNotFoundError:
         return f"{shown} is read by the package {package}, which is not installed: pip install {package}"
-    return f"{shown} is read by the package {package}, whose plug-in is disabled or left out"
+    return f"{shown} is read by the package {package}, which is installed, but its plug-in is disabled or was left out"
 
 
 def _supported() -> str:
@@ -372,10 +372,7 @@ def library_target(target: object) -> LibraryTarget | None:
 
 
 def is_saved_report(target: str) -> bool:
-    """Return whether a target is the path of a saved report; used by every command.
-
-    A ``.json`` file, or any file that starts with a brace.
-    """
+    """Return whether a target is the path of a saved report: a ``.json`` file, or a file that starts with a brace."""
     path = Path(target)
     if library_target(target) or frontend_for_file(target) or is_folder(target):
         return False
@@ -406,7 +403,7 @@ def names_code(target: object) -> bool:
 
 
 def library_model(target: LibraryTarget) -> Any:
-    """Return a model without weights, in evaluation mode, perhaps with a remark as a ``CostWarning``.
+    """Return a library model without weights, in evaluation mode; a remark on it becomes a ``CostWarning``.
 
     Raises:
         CostError: if the library is not installed, has no model of that name, or cannot make it.
@@ -589,7 +586,7 @@ class Costs(NamedTuple):
         shapes: computes the outputs of a call that cannot run on meta tensors: ``shapes(module, *inputs)`` or
             ``shapes(*inputs)`` returns tensors or shapes. A returned input stands for a new tensor of the same shape
             and dtype.
-        backward: the calculator of the backward pass, which takes the layer of the forward pass.
+        backward: computes the backward cost from the layer of the forward pass.
         inside: whether inner calls are counted, too.
     """
 
@@ -643,12 +640,12 @@ class costs:  # noqa: N801 - a decorator
 
 
 def backward_calculator(op: str, calculator: Calculator, backward: Calculator | None) -> Calculator:
-    """Return the calculator of a backward call, which has the operands of the forward call and gradients.
+    """Return the calculator of a backward call. Its operands are those of the forward call, and gradients of outputs.
 
     Args:
         op: the name of the forward call.
         calculator: its calculator.
-        backward: the calculator of the backward pass, which takes the layer of the forward pass; None: twice the FLOPs.
+        backward: computes the backward cost from the layer of the forward pass; None: twice the FLOPs and MACs.
     """
 
     def calc_backward(layer: Layer) -> Cost:
@@ -705,10 +702,10 @@ class CustomCalculators:
         self._added: dict[tuple[str, ...], Any] = {}  # by all names of an operator
 
     def add_all(self, given: Mapping[Any, Any] | Iterable[Any]) -> None:
-        """Use calculators, by operator or as :func:`costs` decorates them.
+        """Add calculators: a mapping by operator, or a list of functions decorated by :class:`costs`.
 
         Raises:
-            TypeError, ValueError: as :meth:`add`, or for a calculator in a list that is not decorated.
+            TypeError, ValueError: as :meth:`add`, or for an undecorated calculator in a list.
         """
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise TypeError(f"calculators must be a mapping of operators to calculators (got {given!r})")
@@ -720,7 +717,7 @@ class CustomCalculators:
             of = calculator if isinstance(calculator, costs) else getattr(calculator, "costs_of", None)
             if of is None:
                 raise TypeError(
-                    f"{qualified_name(calculator)} does not say its operator: pass a dict, or decorate it with "
+                    f"{qualified_name(calculator)} has no operator. Pass a dict by operator, or decorate it with "
                     "@costcore.costs(…)"
                 )
             self.add(of.op, calculator)
@@ -774,8 +771,7 @@ class CustomCalculators:
         for name in names:
             if "::" in name:
                 self.costs_of[name] = found
-                made = backward_calculator(name, calculator, found.backward)
-                self.by_layer.setdefault(name + BACKWARD, made)
+                self.by_layer.setdefault(name + BACKWARD, backward_calculator(name, calculator, found.backward))
 
     def table(self) -> Mapping[str, Calculator]:
         """Return all calculators of the run: the registered ones, overridden by these."""
@@ -789,6 +785,8 @@ class CustomCalculators:
         if not self._added:
             return []
         called = {(call.operator, call.layer.op) for call in calls}
+        if not called:
+            return []
         natives: dict[str, list[str]] = {}
         for native in sorted({native for native, _ in called}):
             natives.setdefault(_op_type(native), []).append(native)
@@ -798,16 +796,15 @@ class CustomCalculators:
         used = {native if native in table or native in self.by_native else op for native, op in called}
         sentences = []
         for names, calculator in self._added.items():
-            if without_built_in and any(map(_is_built_in, names)):
+            if not used.isdisjoint(names) or (without_built_in and any(map(_is_built_in, names))):
                 continue
-            if used and used.isdisjoint(names):
-                matches = (get_close_matches(_op_type(name), natives, n=3, cutoff=NEAR) for name in names)
-                near = dict.fromkeys(native for close in matches for op_type in close for native in natives[op_type])
-                hint = f". Similar operators that were called: {', '.join(near)}" if near else ""
-                sentences.append(
-                    f"{qualified_name(calculator)}, the calculator for {', '.join(names)}, was never used: "
-                    f"no such operator was called{hint}"
-                )
+            matches = (get_close_matches(_op_type(name), natives, n=3, cutoff=NEAR) for name in names)
+            near = dict.fromkeys(native for close in matches for op_type in close for native in natives[op_type])
+            hint = f". Similar operators that were called: {', '.join(near)}" if near else ""
+            sentences.append(
+                f"{qualified_name(calculator)}, the calculator for {', '.join(names)}, was never used: "
+                f"no such operator was called{hint}"
+            )
         return sentences
 
 

@@ -118,8 +118,8 @@ class Translator:
     """Mapping of operator calls to layers by a table of rows.
 
     Args:
-        rows: the table, or its rows by operator. Of several rows with the name of a call, the first one with a
-            true ``when`` is used.
+        rows: the table, or its rows by operator. A call uses the first row of its operator whose ``when`` returns
+            True.
         tensor: describes a framework's value in a role as a :class:`Tensor`; returns None if it is not a tensor.
         role: returns the role of an operand by its name.
         names: returns the arguments of an operator in all its versions, by its full name; None if it has no schema.
@@ -145,7 +145,10 @@ class Translator:
         return translator
 
     def replace_row(self, row: Row) -> None:
-        """Use ``row`` alone for its operator, here and in translators made by :meth:`by`; of a table that is a list."""
+        """Make ``row`` the only row of its operator, here and in translators made by :meth:`by`.
+
+        If the translator was made from a mapping, the mapping is modified.
+        """
         self._rows[row.native] = [row]
 
     def has_row(self, native: str) -> bool:
@@ -222,7 +225,7 @@ class Translator:
         found = []
         for name, source in row.inputs.items():
             value = pull(source, args)
-            # Only a missing value makes an unknown argument possible: checking every call is slow.
+            # An unknown argument has no value. Calls with all values are not checked: checking is slow.
             if value is None and id(row) not in self._checked and source not in args:
                 self._check(row, args)
             if "*" in name:

@@ -292,8 +292,8 @@ def report_in_sizes(
         trace = capture(sized)
         if trace.run.memory is not None:
             raise ValueError(
-                f"memory=True needs integers in place of {', '.join(named.symbols)}: the course of memory "
-                "over a run has no formula"
+                f"memory=True needs integers in place of {', '.join(named.symbols)}: memory over the calls of a run "
+                "has no formula"
             )
         return trace
 
@@ -323,8 +323,8 @@ def checked_ranges(ranges: object, symbols: tuple[str, ...]) -> dict[str, tuple[
             raise ValueError(f"ranges: the largest value of {name!r} cannot exceed {LARGEST:,} (got {high})")
         if not 1 <= low < high:
             raise ValueError(
-                f"ranges: {name!r} needs 1 <= smallest < largest value (got {low} and {high}); write an integer in "
-                "place of a name that has one value"
+                f"ranges: {name!r} needs 1 <= smallest < largest value (got {low} and {high}); for a single value, "
+                "write the integer in the shape"
             )
         checked[str(name)] = low, high
     return checked
@@ -395,7 +395,7 @@ def in_mode(model: Any, target: str, mode: str | None, is_step: bool) -> str:
     training step into train mode.
 
     Args:
-        model: the model; one without modes stays as it is.
+        model: the model; a model without modes is unchanged.
         target: the target that it was loaded from.
         mode: one of :data:`MODES`; None to keep the mode of the model.
         is_step: whether a training step is counted.
@@ -427,7 +427,7 @@ def check_report(report: ReportData, model: Any, target: str, mode: str | None, 
         is_step: as for :func:`in_mode`.
 
     Raises:
-        CostError: if it is of another mode, or has no backward pass.
+        CostError: if it ran in another mode, or if a training step has no backward pass.
     """
     if model is None and is_step and not report.trace.has_backward:
         raise CostError(f"{target} has no backward pass: save the report of a training step (backward=True)")
@@ -465,8 +465,8 @@ class RankReports(Result, dict[int, Report]):
         rows = [_row(rank, report) for rank, report in self.items()]
         columns = [each for each in COLUMNS if any(each.key in row for row in rows)]
         table = Table("By rank", columns, rows, n_digits=2)
-        own = {f"costs are for {report.trace.run.rank}" for report in self.values()}
-        remarks = dict.fromkeys(line for report in self.values() for line in report.remarks if line not in own)
+        of_one_rank = {f"costs are for {report.trace.run.rank}" for report in self.values()}
+        remarks = dict.fromkeys(line for report in self.values() for line in report.remarks if line not in of_one_rank)
         return Content(f"{len(self)} rank{'s' * (len(self) != 1)} of {self._mesh}", (), [table], [*remarks])
 
 
@@ -621,7 +621,7 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
         return library_model(library)
     factory = load_object(target)
     if arguments and not callable(factory):
-        raise CostError(f"{target} is no function and takes no arguments")
+        raise CostError(f"{target} is not a function and takes no arguments")
     is_factory = inspect.isclass(factory) or inspect.isroutine(factory) or isinstance(factory, partial)
     is_called = bool(arguments) or (is_factory and not _is_model_itself(factory))
     if is_called and not arguments and (required := _required(factory)):
@@ -630,8 +630,8 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
             f"{target} needs arguments ({', '.join(required)}). "
             f"Pass them, '{call}', or write a function without arguments that returns the model."
         )
-    places, names = _places_and_names(arguments or {})
-    model = _made(target, partial(factory, *places, **names)) if is_called else factory
+    args, kwargs = _args_and_kwargs(arguments or {})
+    model = _call_factory(target, partial(factory, *args, **kwargs)) if is_called else factory
     if model is None:
         verb = "returned" if is_called else "is"
         raise CostError(
@@ -641,7 +641,7 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
         frontend_of(model)
     except CostError as error:
         if is_called and not arguments and _returns_loss(factory, model):
-            message = f"the function returns a {type(model).__name__}, no model: it is counted itself"
+            message = f"the function returns a {type(model).__name__}, not a model: the function itself is counted"
             warnings.warn(message, CostWarning, stacklevel=3)
             return factory
         if is_called:
@@ -663,11 +663,11 @@ def _returns_loss(function: Any, result: Any) -> bool:
     return True
 
 
-def _made(target: str, make: Callable[[], Any]) -> Any:
+def _call_factory(target: str, make: Callable[[], Any]) -> Any:
     try:
         return run_user_code(f"{target} failed", make)
     except CostError as error:
-        # The code may have failed for lack of a GPU: a frontend may be able to run it without one.
+        # The code may need a GPU: try it again with a frontend that can run such code without one.
         for name in loaded():
             without_gpu = ability(specs()[name], "without_gpu")
             attempt = None if without_gpu is None else without_gpu(error.__cause__)
@@ -812,14 +812,15 @@ MOST_CHARACTERS = 10_000
 """The maximum length of the arguments of a target."""
 
 
-def split_target(text: str, by_place: bool = False) -> tuple[str, dict[str, list[Any]] | None]:
+def split_target(text: str, allows_positional: bool = False) -> tuple[str, dict[str, list[Any]] | None]:
     """Return the target of ``nets.py:make(width=[0.5, 1.0], depth=2)`` and the values of its arguments.
 
     A list holds the values of an argument; any other literal is its only value. Nothing is evaluated.
 
     Args:
         text: the target with its arguments.
-        by_place: whether arguments may have no name, ``nets.py:make(64, depth=2)``; the first is ``"0"``.
+        allows_positional: whether arguments may have no name, ``nets.py:make(64, depth=2)``; the key of the first is
+            ``"0"``.
 
     Returns:
         The target and the values by argument, which are None if there are no parentheses.
@@ -838,7 +839,7 @@ def split_target(text: str, by_place: bool = False) -> tuple[str, dict[str, list
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             raise ValueError("one pair of parentheses is expected")
         names = [each.arg for each in call.keywords]
-        if (call.args and not by_place) or None in names or len(set(names)) < len(names):
+        if (call.args and not allows_positional) or None in names or len(set(names)) < len(names):
             raise ValueError("every argument needs a name of its own")
         if (code := _first_code([*call.args, *(each.value for each in call.keywords)])) is not None:
             where, _, name = target.rpartition(":")
@@ -849,7 +850,7 @@ def split_target(text: str, by_place: bool = False) -> tuple[str, dict[str, list
                 f"{short_repr(ast.unparse(code))} is code, which the command does not run: add to {where} the line "
                 f"{line!r}, and pass {where + ':make'!r}"
             )
-        given = {str(place): ast.literal_eval(value) for place, value in enumerate(call.args)}
+        given = {str(i): ast.literal_eval(value) for i, value in enumerate(call.args)}
         given |= {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
         raise ValueError(f"{problem} ({str(error).partition(': <')[0]})") from error
@@ -872,7 +873,7 @@ def arguments_of(text: str) -> tuple[str, dict[str, Any] | None]:
     Raises:
         ValueError: as :func:`split_target`, or if an argument has several values, which are several models.
     """
-    target, values = split_target(text, by_place=True)
+    target, values = split_target(text, allows_positional=True)
     if several := [
         f"argument {int(name) + 1}" if name.isdecimal() else name
         for name, each in (values or {}).items()
@@ -885,9 +886,9 @@ def arguments_of(text: str) -> tuple[str, dict[str, Any] | None]:
     return target, None if values is None else {name: each[0] for name, each in values.items()}
 
 
-def _places_and_names(arguments: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    names = {name: value for name, value in arguments.items() if not name.isdecimal()}
-    return [value for name, value in arguments.items() if name.isdecimal()], names
+def _args_and_kwargs(arguments: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    kwargs = {name: value for name, value in arguments.items() if not name.isdecimal()}
+    return [value for name, value in arguments.items() if name.isdecimal()], kwargs
 
 
 # Code of the user: search path, import and errors.
@@ -965,13 +966,14 @@ def import_source(source: str) -> ModuleType:
             raise
         if sys.modules.get(path.stem) is module:
             del sys.modules[path.stem]
-        module = _part_of_its_package(path.resolve())
+        module = _import_in_package(path.resolve())
     _imported_files[key] = module
     return module
 
 
-def _part_of_its_package(path: Path) -> ModuleType:
-    # ``unet/model.py`` with ``from .parts import …`` is ``unet.model``, seen from the current folder or from above.
+def _import_in_package(path: Path) -> ModuleType:
+    # ``unet/model.py`` with ``from .parts import …`` is the module ``unet.model``, imported from the current folder if
+    # that contains the package, else from the parent folder of the package.
     here, folder = Path.cwd(), path.parent
     while (folder / "__init__.py").is_file() and (folder.parent / "__init__.py").is_file():
         folder = folder.parent

@@ -70,7 +70,7 @@ class ComputationalCostHook(OfReport):
         measure_time: True measures the wall-clock time of every call or, on an accelerator, the time between two events
             on its stream (PyTorch). ``"cpu_time"`` measures the CPU time of the calling thread: other programs do not
             disturb it, but it leaves out work in other threads. Reports have the time as ``seconds``, and
-            ``show_layers`` in its last columns. Frameworks that do not run calls one by one have no such times.
+            ``show_layers`` in its last columns. Frameworks that do not run calls one by one are not measured.
         strict: raise an error at the end of the block if the status of the report is not ``complete``. The report
             stays available.
         memory: record when memory is allocated and freed (PyTorch, Chainer): :attr:`Report.memory`,
@@ -233,7 +233,7 @@ class ComputationalCostHook(OfReport):
             if self._thread != threading.get_ident():
                 raise CostError(
                     "this ComputationalCostHook was left in another thread than the one that entered it. Enter and "
-                    "leave it in the thread whose calls it counts. The report has what ran there until now."
+                    "leave it in the thread whose calls it counts. The report has the calls so far."
                 )
 
     def _warn_unrecorded(self) -> None:
@@ -339,7 +339,9 @@ def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, 
     if recorder.measure_time and recorder.calls and not recorder.seconds:
         notes.append("no time was measured: the frontends of this run do not measure single calls")
     elif recorder.measure_time == CPU_TIME and recorder.seconds:
-        notes.append("measured time is CPU time of the thread that ran the calls, without that of other threads")
+        notes.append(
+            "measured time is CPU time of the thread that ran the calls; work in other threads is not included"
+        )
     run = Run(
         fma_1flop=fma_1flop,
         layout=layout,
@@ -393,14 +395,14 @@ def _patterns(calls: Sequence[Call], custom: CustomCalculators) -> dict[int, Pat
 
 
 MOST_WARNINGS = 3
-"""The most warnings about single operators without a cost; more of them share one."""
+"""The maximum number of warnings about single operators without a cost; if there are more, they share one."""
 
 
 def warn_about(report: Report, custom: CustomCalculators | None = None, strict: bool = False, source: str = "") -> None:
     """Warn about uncounted calls, assumed branches, and unused calculators of custom operators.
 
-    Calls of an operator without a cost share a warning, and so do all of them if there are many such operators.
-    Assumed branches in the same line of code share a warning too.
+    All calls of an uncounted operator share one warning. More than :data:`MOST_WARNINGS` such operators share one, too.
+    So do assumed branches in the same line of code.
 
     Raises:
         PartialReportError: if a call is not counted and ``strict`` is True.
@@ -410,7 +412,7 @@ def warn_about(report: Report, custom: CustomCalculators | None = None, strict: 
     for message in custom.unused(report.trace.calls, without_built_in=True) if custom else ():
         warnings.warn(message, CostWarning, stacklevel=3)
     if strict and report.status != "complete":
-        raise _refused(report)
+        raise _strict_error(report)
     for message in _assumed_branches(report.assumptions):
         warnings.warn(message, CostWarning, stacklevel=3)
     calls_by_reason: dict[tuple[Uncounted, str], list[Call]] = {}
@@ -440,8 +442,8 @@ def warn_about(report: Report, custom: CustomCalculators | None = None, strict: 
         )
     if failures:
         raise CostError(
-            f"{'; '.join(failures)}. Correct it; the report of a ComputationalCostHook has all other "
-            "calls, and these in ignored_layers."
+            f"{'; '.join(failures)}. Correct the calculator. To see all other calls, use ComputationalCostHook: its "
+            "report lists these in ignored_layers."
         )
 
 
@@ -450,7 +452,7 @@ def _assumed_branches(assumptions: Iterable[Assumption]) -> Iterator[str]:
         yield f"{text}. Count a real run with ComputationalCostHook."
 
 
-def _refused(report: Report) -> IncompleteReportError:
+def _strict_error(report: Report) -> IncompleteReportError:
     error: IncompleteReportError
     if operators := uncounted_operators(report.trace):
         message = f"the report is partial; not counted: {'; '.join(map(str, operators))}"
@@ -458,7 +460,8 @@ def _refused(report: Report) -> IncompleteReportError:
     else:
         made = "; ".join(assumptions_as_text(report.assumptions))
         error = AssumedReportError(
-            f"the report is assumed: {made}. Give data for the inputs that decide, or count a run."
+            f"the report is assumed: {made}. Pass tensors for the inputs that decide, or count a run "
+            "with ComputationalCostHook."
         )
     error.report = report
     return error
@@ -562,8 +565,8 @@ def _parse_input(text: str, value: str) -> Any:
     if sizes := re.fullmatch(r"\(?\s*(\d+(?:[,\sX]+\d+)+),?\s*\)?", value) if not match or "(" in value else None:
         raise ValueError(f"--input {short_repr(text)}: did you mean {'x'.join(re.findall('[0-9]+', sizes[1]))}?")
     if not match:
-        shape_of_it = _with_commas(value)
-        expected = f": did you mean {shape_of_it}?" if shape_of_it else f" is invalid (expected {INPUT_FORMS})"
+        meant = _meant_shape(value)
+        expected = f": did you mean {meant}?" if meant else f" is invalid (expected {INPUT_FORMS})"
         raise ValueError(f"--input {short_repr(text)}{expected}")
     if "," in match[1]:
         shape = _named_shape(text, match[1])
@@ -578,8 +581,8 @@ def _parse_input(text: str, value: str) -> Any:
     return Tensor(shape, match[2])
 
 
-def _with_commas(value: str) -> str:
-    # The shape that sizes and names between x or * stand for, batchx3x8 or 1*3*8; empty if it is none.
+def _meant_shape(value: str) -> str:
+    # ``batch,3,8`` for ``batchx3x8``, ``1x3x8`` for ``1*3*8``; empty if the value is no shape.
     shape, colon, dtype = value.partition(":")
     parts = [part.strip() for part in re.split("[*×]" if re.search("[*×]", shape) else "x", shape)]
     if len(parts) < 2 or not all(part.isidentifier() or _NUMBER.fullmatch(part) for part in parts):

@@ -27,7 +27,7 @@ from costcore.cli.options import (
     model_forms,
     names_in,
 )
-from costcore.cli.running import command, is_saved, write_output, write_page, write_result, write_text
+from costcore.cli.running import command, save_workbook_or_picture, write_output, write_page, write_result, write_text
 from costcore.counting import with_free_layout
 from costcore.ledger.ledger import not_counted
 from costcore.registry import frontend_for_file, is_saved_report, specs
@@ -126,7 +126,7 @@ def run_diff(args: argparse.Namespace) -> int:
         write_page(comparison, args, args.old, args.new)
     elif mode == "latex":
         write_text(latex_of(comparison), args.output)
-    elif not is_saved(comparison, args):
+    elif not save_workbook_or_picture(comparison, args):
         write_output(lambda out: comparison.show(out, mode, top), args.output)
     return FAILURE if args.exit_code and not comparison.equal else SUCCESS
 
@@ -198,10 +198,10 @@ MOST_ANNOTATED = 5
 
 
 def to_github(verdict: CheckResult) -> list[str]:
-    """Return an annotation of GitHub Actions on the source of the model: one, as one line of code has one.
+    """Return one annotation of GitHub Actions for all violations, as they have one place.
 
-    It lists the first violations; the log has the others. A model in a file, ``net.py:make`` or ``net.onnx``, is
-    annotated at its definition; another one at the budget.
+    It is at the definition of a model in a file, ``net.py:make`` or ``net.onnx``, else at the budget. It lists the
+    first violations; the log has the others.
     """
     file, line = _source(verdict.model)
     place = f"file={_property(file or verdict.budget)}{f',line={line}' if line else ''},title=costcore"
@@ -450,7 +450,7 @@ def run_reconcile(args: argparse.Namespace) -> int:
     mode = format_of(args, "table", RECONCILE_FILES)
     for name in (args.old, args.new):
         if re.fullmatch(r"[0-9.,]+ ?[KMGT]?", name):
-            raise ValueError(f"{name!r} is no convention. What counts it: costcore explain {args.model} {name}")
+            raise ValueError(f"{name!r} is not a convention. To find its rules: costcore explain {args.model} {name}")
         find_convention(name)
     report = report_of(args.model, args, is_alone=args.other is None)
     other = None if args.other is None else report_of(args.other, args, args.input_other)
@@ -461,7 +461,7 @@ def run_reconcile(args: argparse.Namespace) -> int:
         write_text(json_text(result.to_dict()) + "\n", args.output)
     elif mode == "latex":
         write_text(latex_of(result), args.output)
-    elif not is_saved(result, args):
+    elif not save_workbook_or_picture(result, args):
         write_output(lambda out: result.show(out, mode), args.output)
     for note in result.notes:
         sys.stderr.write(f"note: {note}\n")

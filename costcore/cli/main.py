@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             path = path_of(argv[0]) if argv else None
             module, _, function = (path or REPORT).partition(":")
             return int(getattr(import_module(module), function)(argv if path is None else argv[1:]))
-    except CostError as error:  # of plug-ins that exclude each other: parsers need their renderers and frontends
+    except CostError as error:  # such as two plug-ins with one name: building a parser loads all plug-ins
         from costcore.cli.running import print_message
 
         print_message(f"costcore: {error}")

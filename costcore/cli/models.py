@@ -101,7 +101,7 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
 def _calculator(target: str) -> Any:
     found = load_object(target)
     if not isinstance(found, costs) and not hasattr(found, "costs_of"):
-        raise ValueError(f"--calculator {target} does not say its operator. Decorate it with @costcore.costs(…)")
+        raise ValueError(f"--calculator {target} has no operator. Decorate it with @costcore.costs(…)")
     return found
 
 
@@ -156,7 +156,7 @@ def report_of(
         if is_alone:
             _check_options_of_report(target, args)
         report = saved_report(target, args.fma_1flop, parse_dims(args.dim), is_alone)
-        _check_and_say_mode(report, None, target, args, is_quiet)
+        _check_and_print_mode(report, None, target, args, is_quiet)
         return report
     parsed = parse_inputs(args.input if inputs is None else inputs)
     with module_search_path(args.python_path, target), printed_warnings(target, is_quiet):
@@ -176,14 +176,14 @@ def report_of(
             if parsed is not None or isinstance(model, str):
                 raise
             raise CostError(f"{error}; no --input was given") from error
-    _check_and_say_mode(report, model, target, args, is_quiet)
+    _check_and_print_mode(report, model, target, args, is_quiet)
     if report.assumptions:
         print_message(f"costcore: {target}: assumed: the totals depend on {n_assumptions(report.trace)}")
     return report
 
 
 def _hint(error: CostError, texts: Sequence[str], args: argparse.Namespace) -> str:
-    # The message of an error that a misread input explains; empty if none does.
+    # A message if a misread --input explains the error; else empty.
     first = str(error).partition("\n")[0]
     lists = [text for text in texts if re.fullmatch(r"([^=]+:?=)?\[\d+(,\s*\d+)+\]", text)]
     if lists and "list" in first:
@@ -196,7 +196,7 @@ def _hint(error: CostError, texts: Sequence[str], args: argparse.Namespace) -> s
     return ""
 
 
-def _check_and_say_mode(report: Report, model: Any, target: str, args: argparse.Namespace, is_quiet: bool) -> None:
+def _check_and_print_mode(report: Report, model: Any, target: str, args: argparse.Namespace, is_quiet: bool) -> None:
     mode = requested_mode(args)
     check_report(report, model, target, mode, is_training_step(args))
     for remark in () if is_quiet or mode else remarks_on_mode(report.trace):
@@ -205,22 +205,19 @@ def _check_and_say_mode(report: Report, model: Any, target: str, args: argparse.
 
 
 def _check_options_of_report(target: str, args: argparse.Namespace) -> None:
-    # A saved report is counted already: these options would have no effect.
-    flags = {"--input": args.input, "--shape": args.shape, "--backward": args.backward, "--train": args.train}
-    flags |= {"--optimizer": args.optimizer, "--max-nodes": args.max_nodes, "--et": args.et}
-    flags |= {
+    # These options have no effect on a saved report, which is counted already.
+    flags = {
+        **{flag_of(name): getattr(args, name) for name in ("input", "shape", "backward", "train", "optimizer")},
+        **{flag_of(name): getattr(args, name) for name in ("max_nodes", "et")},
         "--profiler-step": args.profiler_step is not None,
         "--graphs": args.graphs,
         "--layout": args.layout != "framework",
-    }
-    flags |= {"--checkpoint": args.checkpoint, "--precision": args.precision, "--mesh": args.mesh, "--plan": args.plan}
-    flags |= {
-        "--calculator": args.calculator,
-        **{f"--{name}": getattr(args, name) is not None for name in ("lora", "dora", "quantize")},
+        **{flag_of(name): getattr(args, name) for name in ("checkpoint", "precision", "mesh", "plan", "calculator")},
+        **{flag_of(name): getattr(args, name) is not None for name in ("lora", "dora", "quantize")},
         "--cuda": args.cuda,
         "--attention": getattr(args, "attention", "all") != "all",
+        **{flag_of(name): True for name, _ in args.frontend_options},
     }
-    flags |= {flag_of(name): True for name, _ in args.frontend_options}
     if given := [flag for flag, value in flags.items() if value]:
         raise ValueError(f"{target}: {', '.join(given)} cannot be used with a saved report")
 

@@ -29,7 +29,7 @@ FLAGS_WITH_VALUES = {
 """The flags of frontend options that take a value; all other frontend options are switches."""
 
 PRECISIONS = ("bfloat16", "pure_bfloat16", "autocast")
-"""The precisions to count a model in, besides its own."""
+"""The values of ``--precision``."""
 
 MOST_OF_USAGE = 73
 """The maximum characters of a usage line after ``usage:``."""
@@ -167,11 +167,11 @@ def _unrecognized(unknown: Sequence[str], flags: Sequence[str]) -> str:
         if "--input" in flags and re.fullmatch(r"(\w+=)?\d+([x,]\d+)+(:\w+)?", text)
     ]
     words = [_advised(text.partition("=")[0].lstrip("-").replace("-", "_").lower()) for text in unknown]
-    told = [_ADVICE[word] for word in words if word and (f"--{word}" in flags) == (word in _PARTS)]
+    advice = [_ADVICE[word] for word in words if word and (f"--{word}" in flags) == (word in _PARTS)]
     if shapes:
         hint = f". Did you mean {' '.join(shapes)!r}?"
     else:
-        hint = f". {told[0]}" if told and "--input" in flags else did_you_mean(unknown, flags)
+        hint = f". {advice[0]}" if advice and "--input" in flags else did_you_mean(unknown, flags)
     return with_plugin_hint(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
 
@@ -191,7 +191,7 @@ _ADVICE = {
     "limit": "Limits are a budget of one model: costcore check MODEL --budget budget.toml; the best of several models: "
     "costcore table MODEL MODEL --sort macs, --pareto macs,n_params",
 }
-_PARTS = ("columns", "format", "seq")  # advice if the command has this option; the rest if it lacks it
+_PARTS = ("columns", "format", "seq")  # advice for commands with this option; all other advice is for those without
 _ADVICE_OF = {
     **dict.fromkeys(("batch", "batch_size", "batchsize", "bs", "n_batch", "max_batch"), "batch"),
     **dict.fromkeys(("device", "gpu", "hardware", "accelerator", "dev"), "device"),
@@ -255,7 +255,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         help="put the model into evaluation mode; default: its current mode (PyTorch)",
     )
     parser.add_argument("--lora", type=int, metavar="RANK", help="train adapters of this rank alone (PyTorch)")
-    parser.add_argument("--dora", type=int, metavar="RANK", help="the same with learned norms of rows")
+    parser.add_argument("--dora", type=int, metavar="RANK", help="as --lora, with learned norms of weight rows (DoRA)")
     parser.add_argument(
         "--lora-targets", metavar="NAMES", help="linear layers with adapters, q_proj,v_proj; default: all but the last"
     )
@@ -321,8 +321,8 @@ def add_parallel_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint",
         metavar="CLASS",
-        help="apply activation checkpointing to modules of this class, or path as layers.*.mlp; "
-        "'Block(save=mm,attention)' saves results of these operators (PyTorch)",
+        help="apply activation checkpointing to the modules of this class or path (layers.*.mlp); "
+        "'Block(save=mm,attention)' saves the results of these operators (PyTorch)",
     )
     parser.add_argument(
         "--precision",
@@ -353,7 +353,7 @@ def mesh_of(text: str) -> dict[str, int]:
     return found
 
 
-def _context(text: str) -> str:
+def _context_size(text: str) -> str:
     if re.fullmatch(r"[1-9]\d{0,5}k?", text):  # tokens of a language model
         raise argparse.ArgumentTypeError(f"the memory of a CUDA context is a size, 500MiB; a length is --seq {text}")
     return text
@@ -362,7 +362,7 @@ def _context(text: str) -> str:
 def add_memory_terms(parser: argparse.ArgumentParser, context: str | None, default: str) -> None:
     """Add the memory terms besides tensors; ``context`` is the default value, ``default`` its description."""
     said = f"memory used before the first tensor is allocated; default: {default}"
-    parser.add_argument("--context", type=_context, default=context, metavar="SIZE", help=said)
+    parser.add_argument("--context", type=_context_size, default=context, metavar="SIZE", help=said)
     parser.add_argument(
         "--workspace", default="0 B", metavar="SIZE", help="memory that kernels use as workspace; default: 0"
     )
@@ -394,13 +394,16 @@ def add_frontend_switches(parser: argparse.ArgumentParser) -> None:
         for name in names:
             try:
                 group.add_argument(
-                    flag_of(name), dest="frontend_options", help=spec.options[name], **_how(name, spec.values.get(name))
+                    flag_of(name),
+                    dest="frontend_options",
+                    help=spec.options[name],
+                    **_argument(name, spec.values.get(name)),
                 )
             except argparse.ArgumentError as error:
                 raise CostError(f"the {spec.name} frontend cannot have an option {name!r}: {error}") from error
 
 
-def _how(name: str, read: Callable[[str], Any] | None) -> dict[str, Any]:
+def _argument(name: str, read: Callable[[str], Any] | None) -> dict[str, Any]:
     if read is None:
         return {"action": "append_const", "const": (name, True)}
 

@@ -51,7 +51,14 @@ from costcore.cli.options import (
     names_in,
     unit_of,
 )
-from costcore.cli.running import command, is_saved, print_message, write_output, write_page, write_result
+from costcore.cli.running import (
+    command,
+    print_message,
+    save_workbook_or_picture,
+    write_output,
+    write_page,
+    write_result,
+)
 from costcore.errors import CostError, MissingInputsError, UnknownOptionError
 from costcore.ledger.ledger import TRAIN, check_top
 from costcore.registry import frontend_for_file, is_saved_report
@@ -114,8 +121,8 @@ def time_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--tf32",
         metavar="NAMES",
-        help=f"float32 operators that may run in TF32: {', '.join(TF32_OPERATORS)}, both, or none; default: that of "
-        "the framework",
+        help=f"float32 operators that may run in TF32: {', '.join(TF32_OPERATORS)}, both, or none; default: as in the "
+        "framework",
     )
     parser.add_argument(
         "--links",
@@ -155,7 +162,7 @@ def time_parser() -> argparse.ArgumentParser:
 def run_time(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
     devices = [find_device(name.strip()) for name in args.device.split(",")]
-    options = _checked(args, devices)
+    options = _time_options(args, devices)
     check_model(args.model)
     report = report_of(args.model, args, is_alone=True)
     times = [report.time(device, **options) for device in devices]
@@ -185,7 +192,7 @@ def _compare(time: TimeReport, args: argparse.Namespace) -> list[str]:
     return [f"{', '.join(group.name for group in below[:5])} took less than the bound"] if below else []
 
 
-def _checked(args: argparse.Namespace, devices: Sequence[Device]) -> dict[str, Any]:
+def _time_options(args: argparse.Namespace, devices: Sequence[Device]) -> dict[str, Any]:
     check_digits(args.digits)
     check_top(args.top)
     format_of(args, "table", RESULT_FILES)
@@ -242,7 +249,7 @@ def _show_one(time: TimeReport, args: argparse.Namespace) -> None:
         time.to_json(args.output or sys.stdout)
     elif suffix == ".html":
         write_page(time, args)
-    elif not is_saved(time, args):
+    elif not save_workbook_or_picture(time, args):
         write_output(lambda out: show(out, _format(args), **options), args.output)
 
 
@@ -256,8 +263,8 @@ MEMORY_EXAMPLES = """examples:
 
 In --input, batch stands for the batch dimension; without it, the first dimension of every input is the batch.
 
-output, one line each: the largest batch; what makes up its peak; with --train also the micro-batches of a global batch,
-and what activation checkpointing of the heaviest repeated modules saves; the terms of the limit.
+output, one line each: the largest batch; the parts of its peak; with --train the micro-batches of a global batch, and
+the memory that activation checkpointing of the heaviest repeated modules saves; the terms of the limit.
 
 exit codes: 0 success (also if no batch fits), 1 model error, 2 usage error"""
 
@@ -333,7 +340,9 @@ def _fit(args: argparse.Namespace, limit: Limit) -> Fit:
             raise ValueError("inputs are missing: pass their shapes, --input batch,3,224,224")
         put_in_mode(model, args.model, args)
         return fit_batch(
-            *(model, inputs, limit),
+            model,
+            inputs,
+            limit,
             train=is_training_step(args),
             optimizer=optimizer,
             global_batch=args.global_batch,
@@ -378,7 +387,7 @@ def fit_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--methods",
         action="store_true",
-        help="a table of methods of fine-tuning (full, 8-bit, LoRA, QLoRA), also of several MODELs separated by commas",
+        help="compare fine-tuning methods (full, 8-bit, LoRA, QLoRA); MODEL can be several models separated by commas",
     )
     parser.add_argument(
         "--no-suggestions", action="store_true", help="do not look for changes that would make the model fit"
@@ -547,7 +556,7 @@ def plan_parser() -> argparse.ArgumentParser:
         "--checkpoint",
         default="none,blocks",
         metavar="NAME,NAME",
-        help="activation checkpointing to try: none, blocks, a class, a path as layers.*.mlp, or "
+        help="activation checkpointing to try: none, blocks, a class, a path (layers.*.mlp), or "
         "'Block(save=mm,attention)'; default: none,blocks",
     )
     parser.add_argument(
@@ -557,7 +566,7 @@ def plan_parser() -> argparse.ArgumentParser:
         "--offload",
         default="none",
         metavar="NAME,NAME",
-        help="to the host: none, activations, optimizer, activations+optimizer; default: none",
+        help="what to offload to the host: none, activations, optimizer, activations+optimizer; default: none",
     )
     parser.add_argument(
         "--host-link", metavar="NAME", help="link to the host, such as pcie5-x16; default: that of the device"
@@ -600,7 +609,8 @@ def _plans(args: argparse.Namespace) -> Plans:
             raise ValueError("inputs are missing: pass their shapes with a named batch, --input batch,4096:int64")
         try:
             return plan(
-                *(model, inputs),
+                model,
+                inputs,
                 devices=args.devices,
                 device=args.device,
                 global_batch=args.global_batch,

@@ -54,18 +54,18 @@ def made_by(args: argparse.Namespace) -> str:
     return " · ".join([shlex.join(args.command_line), *inputs, date.today().isoformat()])
 
 
-def is_saved(result: Result, args: argparse.Namespace) -> bool:
-    """Write a workbook or a picture of a result if ``--output`` names one; return whether it does."""
-    is_file = args.output is not None and Path(args.output).suffix in SAVED
-    if is_file:
-        result.save(args.output)
-    return is_file
+def save_workbook_or_picture(result: Result, args: argparse.Namespace) -> bool:
+    """Save a result as a workbook or picture if ``--output`` names one; return whether it does."""
+    if args.output is None or Path(args.output).suffix not in SAVED:
+        return False
+    result.save(args.output)
+    return True
 
 
 def write_result(result: Result, args: argparse.Namespace) -> None:
     """Write a result in the format of ``--format`` and ``--output``, JSON with a line for each value."""
     mode = format_of(args, "table", RESULT_FILES)
-    if is_saved(result, args):
+    if save_workbook_or_picture(result, args):
         return
     if mode == "html" and args.output is not None:
         write_page(result, args)
@@ -220,7 +220,7 @@ def complete(parser: argparse.ArgumentParser) -> None:
     from argcomplete.completers import FilesCompleter, SuppressCompleter
 
     files = FilesCompleter()
-    of_names = {
+    completers = {
         "columns": _listed(_columns),
         "sort": _listed(_columns),
         "column": _listed(_columns),
@@ -234,13 +234,13 @@ def complete(parser: argparse.ArgumentParser) -> None:
     }
     own = parser if isinstance(parser, Parser) else Parser()  # a plug-in may have a plain one
     for action in own.arguments:
-        of_name = of_names.get(action.dest) if action.metavar not in ("N", "MODEL") else None
+        completer = completers.get(action.dest) if action.metavar not in ("N", "MODEL") else None
         if action.dest == "name":
-            of_name = of_names["device" if "devices" in parser.prog else "convention"]
+            completer = completers["device" if "devices" in parser.prog else "convention"]
         if action.metavar in ("MODEL", "[NAME=]MODEL[@SHAPE]", "OLD", "NEW"):
-            of_name = _models(files, own.words)
-        if of_name is not None:
-            action.completer = of_name  # type: ignore[attr-defined]  # argcomplete reads it
+            completer = _models(files, own.words)
+        if completer is not None:
+            action.completer = completer  # type: ignore[attr-defined]  # argcomplete reads it
         elif action.metavar in ("FILE", "BUILDERS", "TRACE"):
             action.completer = files  # type: ignore[attr-defined]
     autocomplete(parser, always_complete_options=False, default_completer=SuppressCompleter())

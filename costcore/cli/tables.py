@@ -38,7 +38,7 @@ from costcore.cli.options import (
     names_in,
     unit_of,
 )
-from costcore.cli.running import command, is_saved, print_message, write_output, write_page, write_text
+from costcore.cli.running import command, print_message, save_workbook_or_picture, write_output, write_page, write_text
 from costcore.errors import CostError, unknown
 from costcore.files import exists
 from costcore.registry import frontend_for_file, is_saved_report
@@ -159,7 +159,7 @@ def run_table(args: argparse.Namespace) -> int:
             )
     except TableInterrupted as error:
         if error.table.rows:
-            print_message(f"costcore: {error}{f'; --resume goes on with {rows_file}' if rows_file else ''}")
+            print_message(f"costcore: {error}{f'; --resume continues {rows_file}' if rows_file else ''}")
             _write(error.table, args, mode, rows_file)
         raise
     _write(result, args, mode, rows_file)
@@ -167,13 +167,13 @@ def run_table(args: argparse.Namespace) -> int:
 
 
 def _write(result: ModelTable, args: argparse.Namespace, mode: str, rows_file: str | None) -> None:
+    chosen = result if args.pareto is None else result.pareto(*names_in([args.pareto]))
     if rows_file is None or args.pareto is not None or args.sort is not None:
-        shown = result if args.pareto is None else result.pareto(*names_in([args.pareto]))
-        shown = shown if args.sort is None else shown.sorted(args.sort)
+        shown = chosen if args.sort is None else chosen.sorted(args.sort)
         path = args.output if rows_file is None else None
         if path is not None and mode == "html":
             write_page(shown, args)
-        elif path is None or not is_saved(shown, args):
+        elif path is None or not save_workbook_or_picture(shown, args):
             write_output(
                 lambda out: shown.show(out, mode if rows_file is None else "table", unit_of(args), args.digits), path
             )
@@ -181,9 +181,8 @@ def _write(result: ModelTable, args: argparse.Namespace, mode: str, rows_file: s
         print_message(f"costcore: {row.label} failed: {row.status}")
     sys.stdout.flush()
     if args.scatter is not None:
-        drawn = result if args.pareto is None else result.pareto(*names_in([args.pareto]))
         x, y, path = args.scatter
-        drawn.scatter(x, y, path, args.scatter_color)
+        chosen.scatter(x, y, path, args.scatter_color)
 
 
 def _columns(args: argparse.Namespace) -> list[str] | None:
@@ -209,7 +208,7 @@ def _named_models(text: str, inputs: Any) -> Sequence[NamedModel]:
     own_inputs = parse_inputs([match[2]]) if match else inputs
     if text.endswith(SUFFIXES) and exists(text):
         raise ValueError(
-            f"{text!r} has rows of a table, which are not counted again. Read it with pandas, or go on with it: "
+            f"{text!r} has the rows of a table, not a model. Read it with pandas, or continue the table: "
             f"costcore table MODEL ... --output {text} --resume"
         )
     target, grid = split_target(match[1] if match else text)
@@ -312,7 +311,7 @@ def add_listing_output(parser: argparse.ArgumentParser) -> None:
 def write_list(table: Table, args: argparse.Namespace) -> int:
     """Write a table as wide as the terminal, and return the exit code."""
     mode = format_of(args, "table", LISTING_FILES)
-    if not is_saved(table, args):
+    if not save_workbook_or_picture(table, args):
         write_output(lambda out: table.show(out, mode), args.output)
     return SUCCESS
 
@@ -320,7 +319,7 @@ def write_list(table: Table, args: argparse.Namespace) -> int:
 def write_one(table: Table, args: argparse.Namespace) -> int:
     """Write a table with all of its text, and return the exit code."""
     mode = format_of(args, "table", LISTING_FILES)
-    if is_saved(table, args):
+    if save_workbook_or_picture(table, args):
         return SUCCESS
     width = terminal_width(sys.stdout) if args.output is None else None
     text = table.to_json() if mode == "json" else rendered(wrapped_last(table.text(), width), mode)
@@ -411,7 +410,7 @@ def devices_parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "costcore devices",
         "[NAME]",
-        "List the known devices, those with a word in their name, or the figures of one device with their sources.",
+        "List the known devices, or devices with a word in their name; for one device, its figures and their sources.",
         "exit codes: 0 success, 1 a device cannot be read, 2 usage error",
     )
     parser.add_argument(
@@ -428,14 +427,14 @@ def run_devices(args: argparse.Namespace) -> int:
     if args.device is not None and args.name is not None:
         raise ValueError("--device cannot be combined with NAME")
     name, known = args.device or args.name, devices()
-    shown = {each: device for each, device in known.items() if args.name is None or _has(device, args.name)}
+    shown = {each: device for each, device in known.items() if args.name is None or _matches(device, args.name)}
     if name is None or (args.name is not None and name not in known and len(shown) > 1):
         return write_list(_all_devices(shown), args)
     only = next(iter(shown)) if len(shown) == 1 else name
     return write_one(_details(find_device(only)), args)
 
 
-def _has(device: Device, word: str) -> bool:
+def _matches(device: Device, word: str) -> bool:
     return any(word.lower() in text.lower() for text in (device.name, device.vendor, device.kind, *device.aliases))
 
 

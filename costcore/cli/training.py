@@ -51,8 +51,8 @@ from costcore.cli.options import (
 from costcore.cli.running import (
     command,
     exit_code,
-    is_saved,
     print_message,
+    save_workbook_or_picture,
     write_output,
     write_page,
     write_result,
@@ -176,7 +176,7 @@ def _add_devices(parser: argparse.ArgumentParser) -> None:
         "--mfu",
         type=_share,
         metavar="X",
-        help="utilization, without a measured step; default: that of the nearest published runs, else 0.4",
+        help="utilization if no step was measured; default: as in the nearest published runs, else 0.4",
     )
     parser.add_argument(
         "--memory", dest="size", metavar="SIZE", help='memory of a device, "80 GB"; default: as specified by its vendor'
@@ -212,7 +212,7 @@ def run_train(args: argparse.Namespace) -> int:
     if pairs == "packed" and not documents:
         raise ValueError("--pairs packed needs the documents in a sequence, as --document-lengths 1500,548")
     check_model(args.model)
-    stage = _add(
+    stage = _stage(
         ledger,
         args,
         steps=args.steps,
@@ -230,7 +230,7 @@ def run_train(args: argparse.Namespace) -> int:
     return exit_code(stage.step.report.status, args.strict)
 
 
-def _add(ledger: TrainingLedger, args: argparse.Namespace, **terms: Any) -> Stage:
+def _stage(ledger: TrainingLedger, args: argparse.Namespace, **terms: Any) -> Stage:
     given = None if is_saved_report(args.model) else parse_inputs(args.input)
     if not has_names(with_tensors(given)) or args.device is args.size is None:
         if args.size is not None:
@@ -300,7 +300,7 @@ def _write(ledger: TrainingLedger, args: argparse.Namespace, price: float | None
     result = answered(ledger, **measured, **rates)
     if mode == "html":
         write_page(result, args)
-    elif not is_saved(result, args):
+    elif not save_workbook_or_picture(result, args):
         write_output(lambda out: result.show(out, mode), args.output)
 
 
@@ -401,28 +401,28 @@ FOR_REQUESTS = (
     *("mix", "chunk", "cached", "mesh", "link", "prefill_device"),
     *("draft", "drafts", "acceptance", "ttft", "tpot"),
 )
-"""Options of ``serve`` that have an effect on requests only."""
+"""Options of ``serve`` that need ``--prompt`` and ``--new-tokens``."""
 
 SET_BY_REQUESTS = ("cached", "drafts", "acceptance")
-"""Those of them whose defaults are those of :meth:`ServingReport.requests`."""
+"""Options whose default is in :meth:`ServingReport.requests`."""
 
 
 def _add_requests(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("options for request rates, with --output N or --new-tokens N")
     group.add_argument("--prompt", metavar="N,N", help="tokens of a prompt; several for a mix of requests")
     group.add_argument("--new-tokens", metavar="N,N", help="tokens to generate; --output N is the same")
-    group.add_argument("--mix", metavar="X,X", help="share of the requests of each kind; default: equal")
+    group.add_argument("--mix", metavar="X,X", help="share of each kind of request; default: equal")
     group.add_argument(
         "--chunk",
         type=length,
         metavar="N",
-        help="tokens of prompts in each step: chunked prefill; default: all",
+        help="chunked prefill: prompt tokens per step; default: all",
     )
     group.add_argument(
         "--cached",
         type=length,
         metavar="N",
-        help="tokens in the cache that all prompts begin with; default: 0",
+        help="tokens of a prefix that all prompts share and that is cached already; default: 0",
     )
     group.add_argument(
         "--mesh",
@@ -430,9 +430,9 @@ def _add_requests(parser: argparse.ArgumentParser) -> None:
         help="devices that split every layer (tp), and that share its experts (ep); needs --link",
     )
     group.add_argument("--link", metavar="NAME", help="link between devices, such as nvlink4")
-    group.add_argument("--prefill-device", metavar="NAME", help="a device that runs prompts alone")
-    group.add_argument("--draft", metavar="MODEL", help="a model that drafts: speculative decoding")
-    group.add_argument("--drafts", type=int, metavar="N", help="tokens that it drafts a step; default: 4")
+    group.add_argument("--prefill-device", metavar="NAME", help="a separate device for prefill")
+    group.add_argument("--draft", metavar="MODEL", help="the draft model of speculative decoding")
+    group.add_argument("--drafts", type=int, metavar="N", help="draft tokens per step; default: 4")
     group.add_argument(
         "--acceptance", type=float, metavar="X", help="probability that a draft is accepted; default: 0.7"
     )
@@ -446,12 +446,15 @@ def run_serve(args: argparse.Namespace) -> int:
     if args.prompt is not None or args.new_tokens is not None:
         return _run_requests(args)
     _refuse(args, FOR_REQUESTS, "needs a request: add --prompt 1024 --new-tokens 256")
-    mode, batches = _check(args), counts_in(args.batch, "--batch")
+    mode, batches = _check_serving(args), counts_in(args.batch, "--batch")
     devices = [find_device(name.strip()) for name in args.device.split(",")]
     with module_search_path(args.python_path, args.model), printed_warnings(args.model):
         serving = _serving(args)
         rows = serving_rows(
-            *(serving, devices, batches, args.context),
+            serving,
+            devices,
+            batches,
+            args.context,
             share=args.share,
             memory=args.memory,
             last_only=args.last_only,
@@ -464,7 +467,7 @@ def run_serve(args: argparse.Namespace) -> int:
         write_text(json_text([row._asdict() for row in rows]) + "\n", args.output)
     elif mode == "html":
         write_page(serving_page(serving, rows, lines, _memories(devices, args.memory), args.context, args.share), args)
-    elif not is_saved(serving_table(rows), args):
+    elif not save_workbook_or_picture(serving_table(rows), args):
         write_output(lambda out: serving_table(rows, mode).show(out, mode), args.output)
     for remark in lines:
         print_message(f"note: {remark}")
@@ -476,8 +479,8 @@ def _run_requests(args: argparse.Namespace) -> int:
         have, lack = ("--output N", "--prompt 1024") if args.prompt is None else ("--prompt", "--new-tokens 256")
         raise ValueError(f"{have} needs the other length of a request too: add {lack}")
     if args.draft is None:
-        _refuse(args, ("drafts", "acceptance"), "needs a model that drafts: add --draft MODEL")
-    _check(args)
+        _refuse(args, ("drafts", "acceptance"), "needs a draft model: add --draft MODEL")
+    _check_serving(args)
     mesh = {} if args.mesh is None else mesh_of(args.mesh)
     if set(mesh) - {"tp", "ep"}:
         raise ValueError(f"--mesh {args.mesh!r} is invalid for serving (expected tp=N, ep=N or tp=N,ep=N)")
@@ -538,7 +541,7 @@ def _memories(devices: Sequence[Device], given: str | None) -> dict[str, int]:
     return {device.name: memory_of(device) if given is None else parse_memory(given, "--memory") for device in known}
 
 
-def _check(args: argparse.Namespace) -> str:
+def _check_serving(args: argparse.Namespace) -> str:
     check_model(args.model, "which cannot run again")
     for name in ("dtype", "weights", "kv", "activations"):
         if getattr(args, name) is not None:
@@ -555,7 +558,7 @@ def _check(args: argparse.Namespace) -> str:
 
 
 MAX_NOISE = 0.15
-"""The maximum relative difference between repeated measurements of a sweep to be saved."""
+"""The maximum relative difference between repeated measurements; a noisier sweep is not saved."""
 
 CALIBRATE_EXAMPLES = """examples:
   costcore calibrate --device cpu --output my-cpu.toml
@@ -614,8 +617,8 @@ def run_calibrate(args: argparse.Namespace) -> int:
     if args.from_trace:
         return _from_traces(args)
     base = None if args.base is None else _base(args)
-    able = next(spec for spec in specs().values() if "calibrate" in spec.abilities)
-    calibration, conditions = ability(able, "calibrate")(
+    spec = next(spec for spec in specs().values() if "calibrate" in spec.abilities)
+    calibration, conditions = ability(spec, "calibrate")(
         args.device, args.dtype, args.threads, args.quick, args.seed, progress=progress
     )
     print(_summary(calibration, conditions))
@@ -656,7 +659,7 @@ def _base(args: argparse.Namespace) -> Device:
     base, is_cpu = find_device(args.base), args.device.startswith("cpu")
     if is_cpu != (base.kind == "cpu"):
         raise ValueError(f"--base {args.base} is a {base.kind}, but --device is {args.device}")
-    # Peaks of a CPU are for all cores: take those that run the threads.
+    # Peaks of a CPU are for all cores; scale them to the measured threads.
     return base.with_units(args.threads) if is_cpu else base
 
 
@@ -730,7 +733,7 @@ FORMATS = ("table", "color", "md", "csv", "latex", "json", "html")
 SUFFIXES = (".txt", ".md", ".csv", ".tex", ".json", ".html", *SAVED)
 
 ONE_TRACE = ("model", "device", "by", "against", "et", "graphs", "input")
-"""The options that the traces of several ranks do not take."""
+"""The options for a single trace."""
 
 
 def profile_parser() -> argparse.ArgumentParser:
@@ -740,11 +743,11 @@ def profile_parser() -> argparse.ArgumentParser:
         "trace",
         metavar="TRACE",
         nargs="+",
-        help="a trace of torch.profiler, Nsight Systems, rocprofv3, JAX or TensorFlow; with --model also of a runtime. "
-        "Several of them, or a folder: the traces of the ranks of one job",
+        help="a trace of torch.profiler, Nsight Systems, rocprofv3, JAX or TensorFlow; with --model also a profile of "
+        "its runtime. Several traces, or a folder: the ranks of one job",
     )
     parser.add_argument(
-        "--model", metavar="MODEL", help=f"the model that ran, whose calls get the times: {model_forms()}"
+        "--model", metavar="MODEL", help=f"the model that ran; its calls get the times: {model_forms()}"
     )
     parser.add_argument(
         "--device", metavar="NAME", help="device to compute time bounds for; default: that of the trace"
@@ -801,18 +804,16 @@ def run_profile(args: argparse.Namespace) -> int:
 
 def _measured(path: str, args: argparse.Namespace, et: str | None) -> Measured:
     reader = frontend_for_file(path)
-    is_trace = bool(reader)
-    if reader and "profiler_step" not in specs()[reader].options:
+    is_code = not reader and args.model is None and ":" in path and not exists(path)
+    if is_code or (reader and "profiler_step" not in specs()[reader].options):
         raise ValueError(f"{path} is a model, not a trace. Its time: costcore time {path} --device h100")
-    if not is_trace and args.model is None:
+    if not reader and args.model is None:
         if not exists(path):
-            if ":" in path:
-                raise ValueError(f"{path} is a model, not a trace. Its time: costcore time {path} --device h100")
             raise FileError(f"{path} cannot be read: No such file or directory")
         other = "is not a torch.profiler trace. For a profile of ONNX Runtime, pass --model model.onnx"
         raise CostError(f"{path} {other_file(path) or other}")
     profile: Report | str = path
-    if is_trace:
+    if reader:
         with printed_warnings(path, is_quiet=True):
             profile = estimate(path, et=et, profiler_step=args.profiler_step, graphs=args.graphs)
     if args.model is not None:

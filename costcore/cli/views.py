@@ -96,8 +96,8 @@ def _show_overview(report: Report, ost: IO[str], mode: str, unit: Any, n_digits:
     if mode == "md":
         ost.write(f"{Result.to_markdown(report)}\n")
     else:
-        is_own = (unit, n_digits) == (DEFAULT_UNIT, DEFAULT_DIGITS)  # those of tables of calls
-        Result.show(report, ost, mode, *(("auto", None) if is_own else (unit, n_digits)))
+        is_default = (unit, n_digits) == (DEFAULT_UNIT, DEFAULT_DIGITS)  # the overview has its own defaults
+        Result.show(report, ost, mode, *(("auto", None) if is_default else (unit, n_digits)))
 
 
 OWN: Mapping[str, ReportView] = {
@@ -109,7 +109,7 @@ OWN: Mapping[str, ReportView] = {
     "run": ReportView(_show_run, REPORT, ReportColumns),
     "overview": ReportView(_show_overview, {}, None),
 }
-"""The views of every report; analyses have further ones."""
+"""The views of every report; analyses add views."""
 
 
 def of_analyses() -> dict[str, View]:
@@ -117,7 +117,7 @@ def of_analyses() -> dict[str, View]:
     return {each.name: each.view for each in analyses().values() if each.view is not None}
 
 
-def shown_by(name: str) -> ReportView:
+def view_named(name: str) -> ReportView:
     """Return the view of that name."""
     if name in OWN:
         return OWN[name]
@@ -147,7 +147,7 @@ COLUMNS_OF_VIEWS: Mapping[str, Sequence[str]] = {
     "layers": LayerColumns.DEFAULT,
     "tree": TreeColumns.DEFAULT,
 }
-"""The columns of a view if ``--by`` chooses the rows."""
+"""The columns of a view that is combined with ``--by``, which chooses the rows."""
 
 
 def flag_of_view(name: str) -> str:
@@ -200,7 +200,10 @@ def add_view_options(parser: argparse.ArgumentParser) -> None:
         "--depth", type=int, metavar="N", help="maximum depth of --tree or of --by module; default: no limit"
     )
     parser.add_argument(
-        "--no-fold", dest="fold", action="store_false", help="--tree: one row per module, also for equal ones in a row"
+        "--no-fold",
+        dest="fold",
+        action="store_false",
+        help="--tree: one row per module, even if consecutive modules are equal",
     )
     for name, each in of_analyses().items():
         for flag, how in each.arguments.items():
@@ -302,7 +305,7 @@ def _keys(args: argparse.Namespace) -> list[str]:
 def record_what_columns_need(args: argparse.Namespace, options: Mapping[str, Any]) -> None:
     """Turn on the recordings that the columns need, if the frontend has them."""
     names = [*options.get("columns", ()), *([] if args.sort is None else [args.sort])]
-    known = shown_by(args.view).columns
+    known = view_named(args.view).columns
     needs = needed_options(name for name in names if name not in known and (known or is_quantity(name)))
     needs |= analyses()[args.view].needs if args.view in of_analyses() else {}
     record_needed(args, needs, args.model)
@@ -345,7 +348,7 @@ def _check_parts(args: argparse.Namespace) -> None:
 
 
 def _check_columns(view: str, names: Sequence[str]) -> None:
-    columns = shown_by(view).columns
+    columns = view_named(view).columns
     if view in OF_PARTS:
         with_quantities(columns, names)
     elif columns:
@@ -361,7 +364,7 @@ def _check_flags_of_overview(args: argparse.Namespace) -> None:
 
 
 def _columns(texts: Sequence[str], view: str) -> list[str]:
-    names, sets = names_in(texts), shown_by(view).column_sets
+    names, sets = names_in(texts), view_named(view).column_sets
     if sets is None:
         return names
     percent = getattr(sets, "DEFAULT_AND_PERCENT", sets.DEFAULT)
@@ -415,7 +418,7 @@ def show_view(
 
     def show(ost: IO[str], mode: str) -> None:
         shown = fused if args.view == "fused" else report
-        shown_by(args.view).show(shown, *keys, ost=ost, mode=mode, **options)
+        view_named(args.view).show(shown, *keys, ost=ost, mode=mode, **options)
 
     if args.format == "json":
         report.to_json(sys.stdout)
@@ -427,12 +430,11 @@ def show_view(
     elif suffix in SAVED:
         _save_view(report if fused is None else fused, args, keys, options)
     else:
-        further = [name for name in options.get("columns", ()) if is_quantity(name)]
-        columns = further
+        columns = [name for name in options.get("columns", ()) if is_quantity(name)]
         if fused is not None:
             from costcore.analyses.fusion.groups import unfused
 
-            columns = [unfused(fused.original), *further]
+            columns.insert(0, unfused(fused.original))
         export = by_suffix()[suffix].name
         is_unnamed = export == "page" and not report.tree()["type"]  # a model from a file has no class
         header = {"made": made_by(args)} if export == "page" else {}
@@ -472,11 +474,11 @@ def _save_view(report: Any, args: argparse.Namespace, keys: Sequence[str], optio
         kind = "modules" if parts[0] in ("tree", "module") else "operators"
         report.plot(kind, column=next(iter(amounts), None), target=args.output)
         return
-    report.table(*parts, columns=columns or shown_by(view).column_sets.DEFAULT, **chosen).save(args.output)
+    report.table(*parts, columns=columns or view_named(view).column_sets.DEFAULT, **chosen).save(args.output)
 
 
 def _show_below(line: str, args: argparse.Namespace) -> None:
-    # Not into output that programs read.
+    # Output for programs stays unchanged: the line goes to standard error.
     if args.output is None and args.format in (None, *MODES_WITH_REMARKS):
         print(line)
     else:
@@ -490,7 +492,7 @@ def show_fused(fused: FusedView, args: argparse.Namespace, options: dict[str, An
     else:
         show_view(fused.report, args, options, fused)
     if args.view == "memory":
-        _show_below("the memory is that of a run without fusion", args)
+        _show_below("memory is for a run without fusion", args)
 
 
 def show_counted(report: Report, args: argparse.Namespace, options: dict[str, Any]) -> None:

@@ -214,7 +214,7 @@ class Decoder:
         """
         if type(value) is int:
             return value
-        return self._in_total(self._part(value, where, value), where).value
+        return self._with_checked_denominator(self._part(value, where, value), where).value
 
     def shape(self, sizes: Iterable[Any], where: str) -> tuple[Dim, ...]:
         """Return the dimensions of a shape.
@@ -227,13 +227,13 @@ class Decoder:
         if key not in self._shapes:
             shape = tuple([part.value for part in parts])
             try:
-                self._in_total(checked(product(parts)), where)
+                self._with_checked_denominator(checked(product(parts)), where)
             except ValueError as error:
                 raise CostError(f"{where}: {short_repr(list(shape))} is not a shape: {error}") from error
             self._shapes[key] = shape
         return self._shapes[key]
 
-    def _in_total(self, part: Part, where: str) -> Part:
+    def _with_checked_denominator(self, part: Part, where: str) -> Part:
         if part.denominator != 1:
             # Amounts are summed later with a common denominator.
             self._denominator = math.lcm(self._denominator, part.denominator)
@@ -344,7 +344,7 @@ class Part(NamedTuple):
         value: an int, or an expression of sympy.
         bits: the bits of the sum of its coefficients.
         denominator: a common multiple of the denominators of its coefficients.
-        inverse_bits: the bits of the denominator of its value that come from divisions by expressions.
+        inverse_bits: the bits that divisions by expressions add to the denominator of its value.
         degree: the number of symbols in the longest product.
         depth: the nesting depth of functions.
         levels: the nesting depth of operators and functions.
@@ -528,7 +528,7 @@ def _power(operands: Sequence[Part]) -> Part:
 
 
 _SIZE_BITS = 7
-"""The size in bits of the number that ranks an expression."""
+"""The bits of a size when expressions are ranked, of :data:`costcore.numbers.RANKING_SIZE`."""
 
 
 def _function(function: Any, least: int, most: int, rounds: bool = False) -> Callable[[Sequence[Part]], Part]:

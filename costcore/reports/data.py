@@ -428,14 +428,14 @@ def check_parts(parts: Sequence[str], depth: int | None) -> None:
         ValueError: if a part is unknown or cannot be joined with others, or if ``depth`` is given without modules.
     """
     if not parts or not all(isinstance(part, str) for part in parts):
-        raise TypeError(f"expected what the rows are, of {', '.join(PARTS)} (got {parts!r})")
+        raise TypeError(f"expected one or several kinds of rows, of {', '.join(PARTS)} (got {parts!r})")
     if missing := [part for part in parts if part not in PARTS]:
         raise ValueError(unknown("part", missing, PARTS))
     if alone := [part for part in parts if part not in KEYS and len(parts) > 1]:
         raise ValueError(f"{alone[0]!r} cannot be joined with other parts: its rows are not groups of calls by a key")
     check_depth(depth)
     if depth is not None and not {"tree", "module"} & {*parts}:
-        raise ValueError(f"depth is for modules: rows by {' and '.join(parts)} have none (expected tree or module)")
+        raise ValueError(f"depth needs rows of modules, tree or module (got rows by {' and '.join(parts)})")
 
 
 def rows_by(ledger: Ledger, keys: Sequence[str], depth: int | None = None) -> list[TableRow]:
@@ -551,7 +551,7 @@ def _types(report: ReportData, types: Sequence[TableRow]) -> Table:
     rows = arrange(types, order, None, report.ledger)
     table = Table(f"By type, most {what} first", columns, rows)
     n_costly = sum(any(magnitude(row.entry[key]) for key in ("flops", "mrw")) for row in types)
-    n = min(MOST_TYPES, n_costly or MOST_TYPES)  # those without cost are among the others
+    n = min(MOST_TYPES, n_costly or MOST_TYPES)  # types without cost are part of the others
     if len(types) <= n:
         return table
     title = f"The {n} types with the most {what}" if n > 1 else f"The type with the most {what}"

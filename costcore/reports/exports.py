@@ -1,4 +1,4 @@
-"""Exports: a report as text for other programs, one section each, and the registry with those of plug-ins.
+"""Exports: a report as text for other programs, one section each, and their registry, including plug-ins.
 
 An :class:`Export` names a function that returns the text, and optionally a suffix by which ``report.save`` selects it.
 """
@@ -41,7 +41,7 @@ class Export(NamedTuple):
         suffix: the file suffix by which ``costcore MODEL --output`` and ``report.save`` select it, ``.json``; empty for
             none.
         path: the import path of the function that returns the text, ``package.module:to_name``. It takes the report
-            and its options by name; one with a suffix also ``columns``, further quantities that the user asks for.
+            and its options by name. An export with a suffix also takes ``columns``, further quantities.
     """
 
     name: str
@@ -74,7 +74,7 @@ def exports() -> Mapping[str, Export]:
             suffixes = {each.suffix for each in found.values() if each.suffix}
             if export.name in found or export.suffix in suffixes:
                 raise CostError(
-                    f"two exports are {export.name!r} or write {export.suffix!r}. Rename that of the plug-in."
+                    f"two exports have the name {export.name!r} or the suffix {export.suffix!r}. Rename the plug-in's."
                 )
             found[export.name] = export
     return found
@@ -532,10 +532,10 @@ NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.\-]")
 """Characters that the name of a TensorFlow node must not have."""
 
 TOTALS = (*AMOUNTS, "peak_memory", "seconds")
-"""The quantities with totals as scalars, for runs that have them."""
+"""The quantities whose totals are scalars, if the run has them."""
 
 OF_OPERATORS = ("flops", "mrw")
-"""The quantities with sums by operator as scalars."""
+"""The quantities whose sums by operator are scalars."""
 
 PRODUCER = 22
 """The version of the format of the graph, as ``torch.utils.tensorboard`` writes it."""

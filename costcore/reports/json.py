@@ -90,8 +90,8 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _further_records(run: Run, encoder: Encoder) -> dict[str, Any]:
-    lost = {"regrouped", *RECORDS, *(name for name, record in DECLARED.items() if not record.is_kept)}
-    others = {name: value for name, value in run.records.items() if name not in lost}
+    excluded = {"regrouped", *RECORDS, *(name for name, record in DECLARED.items() if not record.is_kept)}
+    others = {name: value for name, value in run.records.items() if name not in excluded}
     return {"records": ATTRIBUTES.write(others, encoder)} if others else {}
 
 
@@ -268,7 +268,7 @@ def entry(make: Callable[..., Any], /, **fields: Form | Field) -> Form:
     """Return the form of an object with fields, in the order in which they are written.
 
     Args:
-        make: builds the value from its fields, passed by attribute name (of ``call.native``, by ``native``).
+        make: builds the value from its fields, passed by attribute name (``native`` for ``call.native``).
         fields: the fields by key, at least two.
     """
     all_fields = {key: each if isinstance(each, Field) else Field(each) for key, each in fields.items()}
@@ -380,7 +380,7 @@ class Contents(NamedTuple):
         return any(total_entry(total(), Encoder(self.keys)) == self.total for total in sums)
 
     def _sums(self) -> dict[str, Dim]:
-        # As a ledger, without an entry for each call.
+        # The sums of a ledger, without an entry for each call.
         counted = [(call, cost) for call, cost, _, _, _ in self.trace.records if cost is not None]
         parameters = {parameter for call, _ in counted for parameter in call.parameters}
         amounts: dict[Any, tuple[Dim, ...]] = {}
@@ -438,7 +438,7 @@ def read(source: str | bytes | PathLike[str]) -> Contents:
 
 
 def _other_content(data: Any, name: str) -> str:
-    """Return what a JSON object that is no report is, and the fix; empty if unknown."""
+    """Return the kind of a JSON object that is not a report, and the fix; empty if unknown."""
     if not isinstance(data, dict) or data.get("schema") == SCHEMA:
         return ""
     schema = data.get("schema")
@@ -499,9 +499,9 @@ def _contents(data: Any, source: str) -> Contents:
         regrouped=tuple(regrouping for _, regrouping in notes if regrouping is not None),
         **({} if file["records"] is None else part("records", ATTRIBUTES)),
     )
-    layers, stated = part("layers", many(LAYER)), part("costs", many(COST))
-    costs = [each.cost() for each in stated]
-    for i, (cost, each) in enumerate(zip(costs, stated, strict=True)):
+    layers, serialized = part("layers", many(LAYER)), part("costs", many(COST))
+    costs = [each.cost() for each in serialized]
+    for i, (cost, each) in enumerate(zip(costs, serialized, strict=True)):
         if flops_of(cost, run.fma_1flop) != each.flops:
             raise CostError(f"costs[{i}]: 'flops' is not the sum of 'operations'")
     decoder.tables = {"layers": layers, "costs": costs}
@@ -511,7 +511,7 @@ def _contents(data: Any, source: str) -> Contents:
     status = part("status", choice(("complete", "assumed", "partial")))
     if (status == "partial") == trace.is_complete:  # earlier versions called assumed reports complete
         raise malformed("status", "it contradicts the calls", status, repr(trace.status))
-    flops = {id(cost): each.flops for cost, each in zip(costs, stated, strict=True)}
+    flops = {id(cost): each.flops for cost, each in zip(costs, serialized, strict=True)}
     return Contents(trace, part("total", OBJECT), source, decoder.keys, flops)
 
 
@@ -708,7 +708,7 @@ DATAFLOW = entry(
 
 
 class _Memory(NamedTuple):
-    # The device of most blocks is written once.
+    # A ledger as in files: the device of most blocks is written once.
 
     device: str
     calls: tuple[int, ...]

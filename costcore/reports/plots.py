@@ -76,7 +76,7 @@ def request(kind: str | None, column: str | None, over: str | None, device: Any 
         if kind != "sizes" and not adds_up:
             raise ValueError(f"kind {kind!r} shows parts of a total, but values of {column} do not add up")
     if column is not None and kind not in OF_A_COST:
-        raise ValueError(f"a plot of kind {kind!r} has no column (those of {', '.join(OF_A_COST)} have)")
+        raise ValueError(f"a plot of kind {kind!r} has no column (expected {', '.join(OF_A_COST)})")
     for name, value, of in (("over", over, "sizes"), ("device", device, "roofline")):
         if (value is None) == (kind == of):
             problem = "is needed for" if kind == of else f"is for kind {of!r}, not for"
@@ -168,7 +168,7 @@ LETTERS = 125
 """The characters that fit into the width of the picture."""
 
 TWO_LINES = 0.05
-"""The minimum share of a module that has room for two lines, name and share, if they do not fit into one line."""
+"""The minimum share of a module with room for two lines, if its name and share do not fit into one."""
 
 FOLDED_FROM = 3
 """The minimum number of consecutive equal modules that are drawn as one."""
@@ -181,7 +181,7 @@ class Box(NamedTuple):
     """A drawn module, or several equal modules drawn as one.
 
     Attributes:
-        path, name: the path and name, also of several modules.
+        path, name: the path and name; for several modules ``layers.0 to 11`` and ``12 × Block``.
         first: the path of the first module.
         depth: its level.
         start, amount: the cost of the modules above it in the picture, and its own cost.
@@ -229,15 +229,7 @@ def _boxes(root: Mapping[str, Any], column: str) -> Iterator[Box]:
         name = f"{name} {node['type']}".rstrip() if name.isdigit() else name
         first = own_of(node["path"]) if node["is_own"] else node["path"]
         path = node.get("paths", node["path"])
-        yield Box(
-            path,
-            first,
-            name,
-            depth,
-            start,
-            _amount(node, column),
-            not drawn,
-        )
+        yield Box(path, first, name, depth, start, _amount(node, column), not drawn)
         below = []
         for child in drawn:
             below.append((child, depth + 1, start))
@@ -278,8 +270,10 @@ def _icicle(report: ReportData, boxes: list[Box], column: str, theme: Theme) -> 
     drawn = set()
     for box in boxes:
         operator = mains.get(box.first, "")
-        drawn |= {operator} if box.is_leaf else set()
-        color = colors.get(operator, theme.gray) if box.is_leaf else theme.line
+        color = theme.line
+        if box.is_leaf:
+            drawn.add(operator)
+            color = colors.get(operator, theme.gray)
         axes.barh(
             box.start * unit, 1, box.amount * unit, left=box.depth, align="edge", color=color, edgecolor=theme.paper
         )

@@ -132,11 +132,11 @@ class ReportFiles(ReportData):
         Args:
             name: an export of :mod:`costcore.reports.exports`, or of a plug-in.
             target: a path, which is replaced atomically, or a stream.
-            options: those of the export.
+            options: the options of the export.
 
         Raises:
             ValueError: if there is no export of that name.
-            CostError: if the report does not have what the export needs.
+            CostError: if the report lacks data that the export needs.
             OSError: if the path cannot be written.
         """
         from costcore.reports.exports import exported
@@ -309,7 +309,7 @@ class Report(ReportFiles, Result):
         ``to_pandas`` and ``save``. A quantity that exists only for the whole run appears only in the total.
 
         Args:
-            parts: what the rows are: ``call``, groups by one or several of ``type``, ``op``, ``module``, ``phase``,
+            parts: the kind of rows: ``call``, groups by one or several of ``type``, ``op``, ``module``, ``phase``,
                 ``dtype`` and ``native``, ``tree`` (modules with all that is inside them) or ``run``.
             columns: names that :func:`costcore.quantities` lists, shares such as ``macs%``, or quantities of your own.
             sort: the column to sort by, shown or not: numbers from the largest, text alphabetically.
@@ -360,7 +360,7 @@ class Report(ReportFiles, Result):
         Args:
             device: a name that ``costcore devices`` lists, the path of a TOML file, or a device.
             dtype: dtype of weights and activations, such as ``bfloat16``; integers and quantized tensors keep theirs.
-                Default: that of the run.
+                Default: the dtype of the run.
             fusion: ``none`` (every call reads and writes its tensors), ``pointwise`` (loops of element-wise calls and
                 reductions are one kernel) or ``compiler`` (element-wise calls also join the product before them).
             cores: number of cores of a CPU that compute; default: all.
@@ -645,7 +645,9 @@ class Report(ReportFiles, Result):
         unit, columns = self.trace.run.unit, builder.columns
         shown = in_unit(with_sent(columns) if SENT.key in self.ledger.sums else columns, unit)
         return Table(
-            *("", shown, rows if is_tree else rows[:-1]),
+            "",
+            shown,
+            rows if is_tree else rows[:-1],
             total=None if is_tree else rows[-1],
             remarks=[*builder.remarks, *self.remarks],
             unit=unit,

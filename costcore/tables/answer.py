@@ -75,7 +75,7 @@ class Content(NamedTuple):
     Attributes:
         title: the heading, with the counted model and the status.
         figures: the totals, with distinct names.
-        tables: the tables. ``print`` and notebooks show their rows; data formats have those of
+        tables: the tables. ``print`` and notebooks show their rows; data formats have all rows, of
             :attr:`ReportTable.whole`.
         remarks: uncounted parts and assumptions.
         tree: the module tree of :meth:`costcore.Report.tree`, which notebooks can fold; None if there is none.
@@ -106,7 +106,7 @@ def to_dict(answer: Content) -> dict[str, Any]:
     return {
         "title": answer.title,
         "figures": {each.name: _without_name(each._asdict()) for each in answer.figures},
-        "tables": [_table(each.whole) for each in answer.tables],
+        "tables": [_json_table(each.whole) for each in answer.tables],
         "remarks": list(answer.remarks),
     }
 
@@ -214,21 +214,21 @@ def imported_pandas(caller: str) -> Any:
     return pandas
 
 
-def _table(table: ReportTable) -> dict[str, Any]:
+def _json_table(table: ReportTable) -> dict[str, Any]:
     return {
         "title": table.title,
-        "columns": [_plain_column(column) for column in table.columns],
-        "rows": [_plain(row, table.columns) for row in table.rows],
-        "total": None if table.total is None else _plain(table.total, table.columns),
+        "columns": [_json_column(column) for column in table.columns],
+        "rows": [_json_row(row, table.columns) for row in table.rows],
+        "total": None if table.total is None else _json_row(table.total, table.columns),
         "unit": table.unit,
     }
 
 
-def _plain_column(column: Column) -> dict[str, str]:
+def _json_column(column: Column) -> dict[str, str]:
     return {key: value for key, value in column._asdict().items() if key != "unit" or value}
 
 
-def _plain(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
+def _json_row(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
     return {column.key: jsonable(_value(row, column)) for column in columns}
 
 

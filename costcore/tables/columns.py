@@ -324,23 +324,12 @@ def tabulate(
     titles, cells = [], []
     for column in columns:
         values = [entry.get(column.key, "") for entry in entries]
-        numbers = [v for v in values if v != ""]
-        unit_name, texts = "", []
         if column.kind in ("flops", "bytes"):
-            prefix = prefix_for(numbers, column.kind) if unit == "autoaligned" else (unit or "")
-            unit_name = "" if unit == "auto" else _unit_name(prefix, column.kind)
-            texts = [
-                ""
-                if v == ""
-                else _with_unit(v, column.kind, digits, fixed)
-                if unit == "auto"
-                else scaled(v, prefix, column.kind, digits, fixed)
-                for v in values
-            ]
+            unit_name, texts = _amounts(values, column.kind, unit, digits, fixed)
         elif column.kind == "duration":
             unit_name, texts = durations(values, unit, digits, fixed)
         else:
-            texts = [cell_text(value, column.kind, digits, fixed) for value in values]
+            unit_name, texts = "", [cell_text(value, column.kind, digits, fixed) for value in values]
         if column.kind in grouped:
             texts = [f"{int(text):,}" if text.isdecimal() else text for text in texts]
         titles.append(_title(column, unit_name))
@@ -348,6 +337,13 @@ def tabulate(
     numeric = [column.kind in NUMERIC for column in columns]
     shares = [entry.get("flops%") for entry in entries] if any("flops%" in entry for entry in entries) else ()
     return RenderedTable(titles, [list(row) for row in zip(*cells, strict=True)], numeric, shares, total)
+
+
+def _amounts(values: Sequence[Any], kind: str, unit: str | None, digits: int, fixed: bool) -> tuple[str, list[str]]:
+    if unit == "auto":
+        return "", ["" if value == "" else _with_unit(value, kind, digits, fixed) for value in values]
+    prefix = prefix_for([value for value in values if value != ""], kind) if unit == "autoaligned" else unit or ""
+    return _unit_name(prefix, kind), ["" if v == "" else scaled(v, prefix, kind, digits, fixed) for v in values]
 
 
 def _title(column: Column, unit_name: str) -> tuple[str, str]:
@@ -649,7 +645,8 @@ def folded_tree(tree: Mapping[str, Any], compared: Iterable[str]) -> dict[str, A
         same = (*(_hashable(node.get(key)) for key in keys), node["same_as"], below)
         class_of[id(node)] = classes.setdefault(same, len(classes))
 
-    def times(node: Mapping[str, Any], n: int) -> dict[str, Any]:
+    def multiplied(node: Mapping[str, Any], n: int) -> dict[str, Any]:
+        # The node with its values times n. Its children are not multiplied yet: (child, factor, name).
         runs: list[list[Mapping[str, Any]]] = []
         for child in node["children"]:
             if runs and not child["same_as"] and class_of[id(runs[-1][0])] == class_of[id(child)]:
@@ -658,18 +655,19 @@ def folded_tree(tree: Mapping[str, Any], compared: Iterable[str]) -> dict[str, A
                 runs.append([child])
         children = []
         for run in runs:
-            n_equal = len(run) if len(run) >= FOLDED_FROM else 1
-            for child in run[: len(run) if n_equal == 1 else 1]:
-                name = child["name"] if n_equal == 1 else f"{run[0]['name']} … {run[-1]['name']} ×{n_equal}"
-                children.append((child, n * n_equal, name))
+            if len(run) < FOLDED_FROM:
+                children += [(child, n, child["name"]) for child in run]
+            else:
+                name = f"{run[0]['name']} … {run[-1]['name']} ×{len(run)}"
+                children.append((run[0], n * len(run), name))
         values = {key: _multiplied(key, value, n) for key, value in node.items()} if n > 1 else {**node}
         return {**values, "children": children}
 
-    root = times(tree, 1)
+    root = multiplied(tree, 1)
     stack = [root]
     while stack:  # not recursive, because trees may be deep
         node = stack.pop()
-        node["children"] = [{**times(child, n), "name": name} for child, n, name in node["children"]]
+        node["children"] = [{**multiplied(child, n), "name": name} for child, n, name in node["children"]]
         stack += node["children"]
     return root
 
@@ -742,7 +740,7 @@ def tree_rows(
     stack = [(tree, 0, "", "")]
     while stack:
         node, level, before_name, before_children = stack.pop()
-        cell = (before_name + _title_of_rows(node)) if lines else _path(node)
+        cell = (before_name + _row_title(node)) if lines else _path(node)
         rows.append({**node, "module": cell, "depth": level})
         children = node["children"] if depth is None or level < depth else []
         if sort is not None:
@@ -762,7 +760,7 @@ def _indentation(lines: TreeLines, inherited: str, is_last: bool, level: int) ->
     return inherited + (lines.last if is_last else lines.branch), inherited + (lines.closed if is_last else lines.open)
 
 
-def _title_of_rows(node: Mapping[str, Any]) -> str:
+def _row_title(node: Mapping[str, Any]) -> str:
     name = node["name"] or "total"
     return f"{name} (same as {node['same_as']})" if node["same_as"] else name
 

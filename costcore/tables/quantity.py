@@ -202,7 +202,7 @@ _COMBINED: Mapping[str, Callable[[Sequence[Any]], Any]] = {
 }
 
 
-# Registry: built-in quantities, and those of analyses and plug-ins.
+# Registry: quantities that are built in, of analyses, or of plug-ins.
 
 
 @cached
@@ -220,7 +220,7 @@ def registered() -> Mapping[str, Quantity]:
             except ValueError as error:
                 raise CostError(str(error)) from error
             if quantity.name in known:
-                raise CostError(f"there are two quantities {quantity.name!r}. Rename that of the plug-in.")
+                raise CostError(f"there are two quantities {quantity.name!r}. Rename the plug-in's quantity.")
             known[quantity.name] = quantity
     return known
 
@@ -493,7 +493,7 @@ COSTS: Mapping[str, Quantity] = {
         _text("phase", "Phase", "forward, backward, recompute or optimizer"),
         _text("dtype", "Element type", "dtype of the first output"),
         Quantity(
-            *("native", "Native operator", "text", "the framework's full name of what ran"),
+            *("native", "Native operator", "text", "the framework's full name of the operator"),
             lambda ledger: [call.native for call in ledger.calls],
             "same",
         ),
@@ -527,12 +527,10 @@ COSTS: Mapping[str, Quantity] = {
             words="parameters",
         ),
         Quantity(
-            *(
-                "n_params_model",
-                "Params",
-                "count",
-                "elements of all parameters of the model; of those read without one",
-            ),
+            "n_params_model",
+            "Params",
+            "count",
+            "elements of all parameters of the model; without a model, of those read",
             of_run=lambda ledger: ledger.total.get("n_params_model", ledger.total["n_params"]),
             words="parameters of the model",
         ),
@@ -555,7 +553,12 @@ COSTS: Mapping[str, Quantity] = {
         _learned("n_frozen", "# Frozen", "elements of the parameters that are not trained", is_frozen=True),
         Quantity("n_buffers", "# Buffers", "count", "elements of the state that is not learned", of_run=_buffers),
         Quantity(
-            *("n_weights", "# Weights", "count", "values of the weights that are read, those in packed elements too"),
+            *(
+                "n_weights",
+                "# Weights",
+                "count",
+                "values of the weights that are read, including values in packed elements",
+            ),
             lambda ledger: [_n_weights(ledger, [call]) for call in ledger.calls],
             _n_weights,
             words="weights",

@@ -282,13 +282,13 @@ class StaticResult(Result):
     """A result with fixed content, in every format; ``pictures`` are HTML for its page."""
 
     def __init__(self, answer: Content, pictures: str = "") -> None:
-        self._stated, self._drawn = answer, pictures
+        self._fixed_content, self._fixed_pictures = answer, pictures
 
     def _content(self) -> Content:
-        return self._stated
+        return self._fixed_content
 
     def _pictures(self) -> str:
-        return self._drawn
+        return self._fixed_pictures
 
 
 def with_rows_and_columns(result: Result, columns: Sequence[str] | None, sort: str | None, top: int | None) -> Result:

@@ -68,16 +68,16 @@ def parse_amount(value: object, name: str, kind: str = "flops") -> int:
 
 
 FEW_BYTES = 10_000
-"""A typed number below it is more likely the name of a device or a number of gigabytes."""
+"""A typed number below it is more likely a part of a device name, or a number of gigabytes."""
 
 
 def refuse_few_bytes(value: object, name: str, devices: Iterable[str] = ()) -> None:
-    """Check that the memory of a device, as someone typed it, is no number that lacks its unit.
+    """Check that a typed memory size is not a small number without a unit.
 
     Args:
         value: the amount.
         name: its name in messages.
-        devices: names of devices that are accepted instead.
+        devices: names of devices, for the suggestion.
 
     Raises:
         ValueError: if it is; the message suggests a device or gigabytes.
@@ -95,7 +95,7 @@ def parse_memory(value: object, name: str) -> int:
 
 
 def in_thousands(value: object) -> str:
-    """Return how a size with a prefix of 1000 is read, ``256 KB = 256,000 B, 256 KiB = 262,144 B``; else nothing."""
+    """Explain a size with a decimal prefix, ``256 KB = 256,000 B, 256 KiB = 262,144 B``; empty for other values."""
     typed = re.fullmatch(r"([0-9._]+)\s*([KMGT])B", value.strip().upper()) if isinstance(value, str) else None
     if typed is None:
         return ""
@@ -288,7 +288,7 @@ def scaled(value: Dim, prefix: str, kind: str, n_digits: int, fixed: bool = Fals
         return as_text(value) if scale == 1 else f"({as_text(value)})/{scale}"
     if not prefix:
         return str(value)
-    exact = Fraction(value) if isinstance(value, float) else value  # of a row that was read
+    exact = Fraction(value) if isinstance(value, float) else value  # rows read from a file may have floats
     return rounded(Fraction(exact, BASES[kind] ** PREFIXES.index(prefix)), n_digits, fixed)
 
 
@@ -354,7 +354,7 @@ def unit_of_time(values: Sequence[float]) -> tuple[str, int]:
 
 
 def _unit_of_most(values: Sequence[float], n_digits: int) -> tuple[str, int]:
-    # A total may need a larger unit than its parts, most of which would be 0.0 in it.
+    # The unit of a total may be too large for its parts: if most would be 0.0, take the next smaller one.
     name, per_second = unit_of_time(values)
     parts = sorted(value for value in values if value)
     smaller = UNITS_OF_TIME[UNITS_OF_TIME.index((name, per_second)) + 1 :]

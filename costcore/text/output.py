@@ -28,7 +28,7 @@ _MARKUP = re.compile(r"[|`*$]|(?<=\])\(|(?<![^\W_])_(?=\w)")
 """Characters that Markdown reads as the end of a cell, code, emphasis, mathematics or a link."""
 
 _COMMAND = re.compile(r"##(?=\[|vso\[)")
-"""The beginning of a command, anywhere in a line."""
+"""The start of a workflow command, anywhere in a line."""
 
 _LATEX = {
     **{c: "\\" + c for c in "_{}$%#& "},
@@ -40,7 +40,7 @@ _LATEX = {
 def printable(text: str) -> str:
     r"""Return ``text`` with control characters, bidirectional marks and other unprintable characters escaped.
 
-    What a line of output would tell a runner of GitHub Actions or Azure Pipelines to do is escaped too.
+    Workflow commands of GitHub Actions and Azure Pipelines are escaped too.
 
     >>> print(printable("::error::a\n::error::b ##[add-mask]c"))
     \x3a:error::a\n::error::b \x23#[add-mask]c
@@ -55,7 +55,7 @@ def printable(text: str) -> str:
 
 
 def json_text(content: Any, indent: int | None = 2) -> str:
-    """Return a value as JSON for a stream; surrogates, and commands of runners, are escaped."""
+    """Return a value as JSON for a stream; surrogates and workflow commands are escaped."""
     import json
 
     text = json.dumps(content, indent=indent, ensure_ascii=False)
@@ -73,11 +73,11 @@ def escaped(text: str) -> str:
     """Return ``text`` escaped for a table cell or a list item of Markdown."""
     text = printable(text.replace("\n", " ").replace("\r", " ").replace("\\", "\\\\"))
     text = _MARKUP.sub(r"\\\g<0>", text).replace("<", "&lt;")
-    return text.replace("~~", "&#126;&#126;")  # struck text, of which not every dialect has the escape
+    return text.replace("~~", "&#126;&#126;")  # strikethrough: not every dialect has an escape for it
 
 
 def latex_text(text: str) -> str:
-    r"""Return ``text`` as it is written in LaTeX's math mode.
+    r"""Return ``text`` escaped for LaTeX's math mode.
 
     >>> print(latex_text("a_b^2 {100%}"))
     a\_b\char94{}2\ \{100\%\}
@@ -102,7 +102,7 @@ _LATEX_TEXT = {
 
 
 def latex_cell(text: str) -> str:
-    r"""Return ``text`` as it is written in a cell of a LaTeX table.
+    r"""Return ``text`` escaped for a cell of a LaTeX table.
 
     >>> print(latex_cell("a_b 50% → 7"))
     a\_b 50\% $\to$ 7
@@ -140,12 +140,12 @@ def never_fail() -> None:
 
 
 ESCAPED = "surrogateescape"
-"""What Python does with characters that standard output in the locale C does not have: it writes those of file names,
-and raises an error for all others."""
+"""The error handler of standard output in the locale C: it writes undecodable bytes of file names, and raises an error
+for all other characters that the encoding lacks."""
 
 
 def encodable(text: str, stream: IO[str] | None = None) -> str:
-    """Return ``text`` with replacements for the characters that a stream would raise ``UnicodeEncodeError`` for.
+    """Return ``text`` with replacements for the characters that a stream cannot encode.
 
     Args:
         text: the text.
@@ -219,7 +219,7 @@ def save_pieces(pieces: Iterable[bytes], target: str | PathLike[str]) -> None:
     try:
         with written.open("wb") as file:
             file.writelines(pieces)
-        if is_replaced and path.exists():  # a report that others may not read stays so
+        if is_replaced and path.exists():  # keep its permissions: a private report stays private
             written.chmod(path.stat().st_mode & 0o7777)
         if is_replaced:
             written.replace(path)
@@ -227,7 +227,7 @@ def save_pieces(pieces: Iterable[bytes], target: str | PathLike[str]) -> None:
         raise type(error)(f"{path} cannot be written: {error_text(error)}") from error
     finally:
         if is_replaced:
-            with suppress(OSError):  # a folder that cannot be written, whose error is above
+            with suppress(OSError):  # if the folder is not writable; that error is raised above
                 written.unlink(missing_ok=True)
 
 
@@ -262,7 +262,7 @@ class Screen(io.TextIOBase):
     In a pipe a sentence stays one line, so that programs find it.
 
     Attributes:
-        width: characters per line: that of the terminal; in a pipe ``COLUMNS`` of the environment, or :data:`WIDTH`.
+        width: characters per line: of the terminal; in a pipe ``COLUMNS`` of the environment, or :data:`WIDTH`.
         is_cut: whether a table has shown only some of its rows; :meth:`finish` then says how to see all.
 
     Args:
@@ -322,7 +322,7 @@ class Screen(io.TextIOBase):
         self._stream.flush()
 
     def close(self) -> None:
-        """Leave the stream as it is: Python closes a screen that is no longer used, when the stream may be closed."""
+        """Do nothing: Python closes an unused screen, whose stream may be in use or closed already."""
 
     def room_after_hint(self) -> int:
         """Return the number of lines that fit, besides the hint if a table needs it."""
@@ -342,9 +342,9 @@ def _width_of_pipe() -> int:
 
 
 def wrapped(line: str, width: int) -> list[str]:
-    """Return a line of text in lines of ``width`` characters, the further ones below its first word.
+    """Wrap a line of text at ``width`` characters; further lines have two more spaces of indentation.
 
-    Lines of tables, and words that are longer, stay whole.
+    Lines of tables and longer words are not wrapped.
     """
     if len(line) <= width or line.startswith(NOT_TEXT):
         return [line]
@@ -373,7 +373,7 @@ class Column(NamedTuple):
             prefix), ``percent``, ``seconds`` (printed as milliseconds), ``duration`` (seconds, with a unit prefix),
             ``ratio``, ``shape``, ``shapes``, ``attributes`` or ``names``.
         certainty: ``exact``, ``bound``, ``calibrated`` or ``measured``.
-        unit: what is written below the title; by default, what follows from the kind.
+        unit: the text below the title; by default, it follows from the kind.
     """
 
     key: str

@@ -14,7 +14,7 @@ from tests.registered import calculators, load_model, plugin_rows, renderers, sp
 
 HEAD = "from costcore import hookimpl\n@hookimpl\n"
 LEFT_OUT = (
-    "(entry point broken = broken_costs). It is left out. To be rid of this warning, uninstall it (pip uninstall "
+    "(entry point broken = broken_costs). It is left out. To silence this warning, uninstall it (pip uninstall "
     "broken) or set COSTCORE_DISABLE_PLUGINS=broken."
 )
 NAMED = "Plug-in 'broken' cannot be loaded: ModuleNotFoundError: No module named 'nothere'; it is left out."

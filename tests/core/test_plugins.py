@@ -421,7 +421,8 @@ def test_two_exports_of_one_name_or_suffix_are_an_error(registered, export):
             return [export]
 
     registered(Second())
-    with pytest.raises(CostError, match=f"two exports are '{export.name}' or write '{export.suffix}'"):
+    match = f"two exports have the name '{export.name}' or the suffix '{export.suffix}'"
+    with pytest.raises(CostError, match=match):
         exports()
 
 

@@ -80,7 +80,7 @@ def to_html(
         made: the command that wrote the page, and the date; default: none, so that equal reports give equal pages.
 
     Raises:
-        CostError: if the style or script of an analysis contains a closing tag of its element.
+        CostError: if the style or script of an analysis contains a tag of such an element.
     """
     tree = report.tree()
     data = page_data(report, tree, columns)
@@ -89,7 +89,9 @@ def to_html(
     layout = ("dagre.min.js",) if data["flow"] else ()
     script = "(() => {\n'use strict';\n" + "\n".join([*map(file_text, (*layout, *SCRIPTS)), *further]) + "\n})();"
     if re.search("</?(script|style)", style + "".join(further), re.IGNORECASE):
-        raise CostError("the style or the script of an analysis has a tag of an element that ends it on the page")
+        raise CostError(
+            "the style or script of an analysis contains a style or script tag, which would end its element"
+        )
     charts, end = file_text("charts.html").replace("$unit", text(report.trace.run.unit)).split("<!-- end -->\n")
     return html.document(
         title or data["model"] or "Cost report",
@@ -660,7 +662,7 @@ def _calls(n: int) -> str:
 
 
 MOST_INPUTS = 4
-"""The maximum number of inputs that are listed; of others, the number is given."""
+"""The maximum number of listed inputs; a number stands for the others."""
 
 
 def about(report: ReportData, made: str = "") -> list[str]:
@@ -688,7 +690,7 @@ def about(report: ReportData, made: str = "") -> list[str]:
 def inputs_of(trace: Trace) -> Iterator[Tensor]:
     """Yield the inputs of a graph: values that its calls read, but do not produce, except for weights and state.
 
-    For a model that is run, they include buffers; there, the command shows the inputs.
+    For a model that is run, they would include buffers; its page shows the inputs in the command instead.
     """
     known: set[int] = set()
     for record in trace:

@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: one template and one style sheet for the page of a report and those of all results.
+"""Self-contained HTML pages: one template and one style sheet for reports and all other results.
 
 The page of a result has no script: figures as tiles, remarks, pictures, tables.
 """
@@ -60,7 +60,7 @@ def document(
         details: HTML that opens below these lines.
         tiles: the totals, as :func:`card` returns them.
         version: the version of costcore that counted.
-        style: a style sheet after that of every page.
+        style: a further style sheet, after the common one.
         script: the only script that the page's content security policy allows.
         end: HTML after all sections.
 
@@ -307,20 +307,20 @@ def _plain(value: Any, column: Column, part: ReportTable) -> str:
 
 # Pictures of results for pages without a script: a bar of parts below a limit, a Pareto front, and lanes of time.
 #
-# Each is an HTML figure with its keys. All places are percentages of the picture, so that it fits any width, and colors
-# are those of the style sheet.
+# Each is an HTML figure with its legend. Positions are percentages of the picture, so that it fits any width. Colors
+# come from the style sheet.
 
 # Parts of figures.
 
 
 def key(kind: str, label: str) -> str:
-    """Return an entry of the keys of a figure: a square in the color of ``kind``, and its label."""
+    """Return an entry of the legend of a figure: a square in the color of ``kind``, and its label."""
     square = f"<svg class='key' viewBox='0 0 1 1' aria-hidden='true'><rect class='{kind}' width='1' height='1'/></svg>"
     return f"<span>{square}{_text(label)}</span> "
 
 
 def figure(name: str, label: str, shapes: str, caption: str) -> str:
-    """Return a figure: ``shapes`` in an SVG element of class ``name`` that says ``label``, with HTML below it."""
+    """Return a figure: an SVG element of class ``name`` with ``shapes``, its label, and a caption in HTML."""
     picture = f"<svg class='{name}' role='img' aria-label='{_text(label)}'>{shapes}</svg>"
     return f"<figure class='picture'>{picture}<figcaption class='note'>{caption}</figcaption></figure>"
 
@@ -405,7 +405,7 @@ class Point(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """What an axis shows: its title and its kind of amount, as of a column."""
+    """The title of an axis, and the kind of its amounts; see :class:`costcore.text.output.Column`."""
 
     title: str
     kind: str
@@ -560,7 +560,7 @@ def timeline(
     Args:
         lanes: the name and the spans of each lane.
         seconds: the length of the axis.
-        keys: HTML below.
+        keys: the legend, as HTML.
         has_places: whether spans are drawn at their start times; otherwise they are parts of a sum.
     """
     high = 100 / (len(lanes) + 0.6)

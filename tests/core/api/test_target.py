@@ -67,7 +67,7 @@ def test_a_model_of_a_library_has_its_usual_inputs():
     [
         ("missing.py:Net", r"missing\.py cannot be read"),
         ("torch:Nothing", "torch has no attribute 'Nothing'"),
-        ("torch:nn(width=2)", "torch:nn is no function and takes no arguments"),
+        ("torch:nn(width=2)", "torch:nn is not a function and takes no arguments"),
         ("hf:bert(width=2)", "hf:bert is a model of a library and takes no arguments"),
         ("net.py:make(**2)", "expected arguments with literals, .* needs a name of its own"),
         ("net.py:make([2, 3])", "argument 1 must have one value"),

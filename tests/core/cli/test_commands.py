@@ -440,7 +440,7 @@ def test_completion_without_argcomplete_says_how_to_install_it(capsys, monkeypat
         (
             "model.py:small --calculator model.py:broken",
             2,
-            "does not say its operator. Decorate it with @costcore.costs(…)",
+            "has no operator. Decorate it with @costcore.costs(…)",
         ),
         ("model.py:small --mesh dp=2", 2, "the processes, and how the model is distributed over them"),
     ],

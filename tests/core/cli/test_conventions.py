@@ -42,7 +42,7 @@ def test_a_convention_and_fusion_go_with_memory(net, capsys):
     assert both.out == alone
     assert f"{MACS + 2 * OUT} MACs (fvcore 0.1.5 calls them flops)" in both.err
     assert "bytes are after fusion at level pointwise" in both.err
-    assert "the memory is that of a run without fusion" in both.err
+    assert "memory is for a run without fusion" in both.err
 
 
 def test_the_answer_of_a_convention(net, capsys):

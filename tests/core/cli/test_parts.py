@@ -25,7 +25,7 @@ def test_rows_and_columns_are_chosen_apart(toy, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--by", "op", "--depth", "1"], "--by: depth is for modules: rows by op have none"),
+        (["--by", "op", "--depth", "1"], "--by: depth needs rows of modules, tree or module (got rows by op)"),
         (["--by", "call,op"], "--by: 'call' cannot be joined with other parts"),
         (["--by", "ops"], "--by: unknown part 'ops' (expected call, type, op"),
         (["--by", "op", "--arena"], "--arena cannot be used with --by: its rows are values in memory"),

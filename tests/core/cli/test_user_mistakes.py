@@ -82,7 +82,7 @@ def test_a_near_match_of_an_unknown_flag_is_suggested(command, capsys):
         ("serve hf:gpt2 --device l4 --drafts 3", "--drafts needs a request: add --prompt 1024 --new-tokens 256"),
         (
             "serve hf:gpt2 --device l4 --prompt 9 --output 9 --acceptance 0.5",
-            "--acceptance needs a model that drafts: add --draft MODEL",
+            "--acceptance needs a draft model: add --draft MODEL",
         ),
         ("explain hf:resnet 4.1", "'4.1' is no whole number. Did you mean 4.1G or 4.1M?"),
         ("resnet", " or hf:resnet"),
@@ -102,7 +102,7 @@ def test_a_near_match_of_an_unknown_flag_is_suggested(command, capsys):
         ("hf:bert --quiet", "unrecognized arguments: --quiet"),
         ("serve hf:gpt2 --device h100 --batch-size 8", "--batch-size. Did you mean '--batch'?"),
         ("profile net.py:make", "is a model, not a trace. Its time: costcore time net.py:make --device h100"),
-        ("reconcile hf:bert fvcore 4.6G", "is no convention. What counts it: costcore explain hf:bert 4.6G"),
+        ("reconcile hf:bert fvcore 4.6G", "is not a convention. To find its rules: costcore explain hf:bert 4.6G"),
         ("serve hf:gpt2 --device h100 --devices 8", "--devices. Did you mean '--mesh'?"),
         ("time hf:bert --device h100 --columns latency", "Did you mean 'bound_seconds'?"),
         ("fit hf:bert 24g", "(got '24g'). Did you mean '24 GB' or '24 GiB'?"),
@@ -435,7 +435,7 @@ def test_a_table_is_sorted(model, capsys):
 @pytest.mark.parametrize(
     ("command", "end"),
     [
-        ("table rows.jsonl", "or go on with it: costcore table MODEL ... --output rows.jsonl --resume"),
+        ("table rows.jsonl", "or continue the table: costcore table MODEL ... --output rows.jsonl --resume"),
         ("table net.py:make --max-macs 3", "costcore table MODEL MODEL --sort macs, --pareto macs,n_params"),
         ("fit l4 net.py:make", "l4 is a device: costcore fit net.py:make l4"),
         ("net.py:make --shape 1x784", "NAME=1x8). For the shape of an input, pass --input 1x784"),
@@ -485,7 +485,7 @@ FILES = {
     "nets/": (2, "'nets/' is a directory, not a model. Pass a file, or a folder with .safetensors files"),
     "exports/a.onnx": (2, "'exports' is a directory, not a model. Pass a file in it, such as 'exports/a.onnx'."),
     "tf/saved_model.pb": (2, "'tf' is a graph of TensorFlow. Convert it with tf2onnx"),
-    "net.h5": (2, "'net.h5' is a file of HDF5, of which costcore reads none."),
+    "net.h5": (2, "'net.h5' is an HDF5 file, which costcore does not read."),
     "Train.ipynb": (2, "'Train.ipynb' is a notebook. Move the function that builds the model to a .py file"),
     "net.engine": (2, "'net.engine' is compiled for one kind of device."),
     "net.pkl": (2, "'net.pkl' is a pickle, which would run code when it is read."),
@@ -565,7 +565,7 @@ def test_a_broken_frontend_is_not_reported_as_a_missing_framework(toy, monkeypat
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        (lambda toy: estimate(toy.Model(), (1,), calculators=[len]), "builtins.len does not say its operator"),
+        (lambda toy: estimate(toy.Model(), (1,), calculators=[len]), "builtins.len has no operator. Pass a dict"),
         (
             lambda toy: estimate(toy.Model(), (1,), progress=3),
             "progress must be a function progress(items, description) (got",

@@ -92,5 +92,5 @@ def test_a_table_of_groups(report):
         "toy_double,forward,18,0,0\n"
         "total,,72,18,\n"
     )
-    with pytest.raises(ValueError, match="depth is for modules: rows by op have none"):
+    with pytest.raises(ValueError, match=r"depth needs rows of modules, tree or module \(got rows by op"):
         report.show_by("op", depth=1)

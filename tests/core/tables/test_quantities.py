@@ -287,9 +287,9 @@ def test_a_table_holds_exact_values_of_any_part():
     for parts, message in {("op", "call"): "'call' cannot be joined", ("oops",): "unknown part 'oops'"}.items():
         with pytest.raises(ValueError, match=message):
             MODEL.table(*parts)
-    with pytest.raises(ValueError, match="rows by op have none"):
+    with pytest.raises(ValueError, match="got rows by op"):
         MODEL.table("op", depth=1)
-    with pytest.raises(TypeError, match="expected what the rows are"):
+    with pytest.raises(TypeError, match="expected one or several kinds of rows"):
         MODEL.table()
 
 

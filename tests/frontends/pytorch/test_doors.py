@@ -401,7 +401,9 @@ def test_a_function_that_returns_a_loss_is_counted_and_no_factory(tmp_path, monk
     (tmp_path / "steps.py").write_text(STEPS)
     monkeypatch.chdir(tmp_path)
     for name, kind in (("step", "Tensor"), ("number", "float")):
-        with pytest.warns(CostWarning, match=f"the function returns a {kind}, no model: it is counted itself"):
+        with pytest.warns(
+            CostWarning, match=f"the function returns a {kind}, not a model: the function itself is counted"
+        ):
             total = estimate(f"steps.py:{name}").total_report
         # two rows of 8 x 4 products; the gradients of the weight have as many, those of the input are not needed
         assert total["macs"] == 2 * (2 * 8 * 4)

@@ -122,7 +122,7 @@ def test_control_c_ends_with_what_was_done_written(tmp_path, calls):
     assert process.returncode == 130
     depths = [json.loads(line)["depth"] for line in output.read_text().splitlines()]
     assert depths == [*range(1, len(depths) + 1)] and 2 <= len(depths) < 8
-    assert f"costcore: interrupted after {len(depths)} models; --resume goes on with {output}" in errors
+    assert f"costcore: interrupted after {len(depths)} models; --resume continues {output}" in errors
     assert "Traceback" not in errors
 
 

@@ -137,16 +137,14 @@ def test_values_that_contradict_what_was_assumed_of_a_symbol_are_refused():
     g = Graph()
     report = estimate(g.model({"x": ("n",)}, g("Slice", "x", g.number(-3), g.number(FAR), g.number(0))))
     assert [report.subs(n=n).total_report["mwrite"] for n in (3, 5)] == [3 * 4] * 2
-    with pytest.raises(
-        CostError, match=r"Slice-1: these values cut a slice of the shape \(3,\) .* shape \(1,\), which"
-    ):
+    with pytest.raises(CostError, match=r"Slice-1: these values slice \(1,\) to \(3,\), which is larger"):
         report.subs(n=1)
     saved = Report.from_json(report.to_json())
-    with pytest.raises(CostError, match="which was assumed to contain it"):
+    with pytest.raises(CostError, match="which is larger"):
         saved.subs(n=2)
     g = Graph()
     wanted = g("Concat", g("Shape", "like", end=1), g.number(6), axis=0)
     report = estimate(g.model({"x": (2, 6), "like": ("n", 4)}, g("Relu", g("Reshape", "x", wanted))))
     assert report.subs(n=2).total_report["mwrite"] == 2 * 6 * 4
-    with pytest.raises(CostError, match=r"Reshape-1: these values make a tensor of the shape \(3, 6\) from one"):
+    with pytest.raises(CostError, match=r"Reshape-1: these values reshape \(2, 6\) to \(3, 6\)"):
         report.subs(n=3)

@@ -122,7 +122,7 @@ def test_two_hooks_measure_by_their_own_clocks():
     assert all(record.seconds is not None for record in (*wall.report.trace, *cpu.report.trace))
     assert wall.report.notes == []
     (note,) = cpu.report.notes
-    assert note == "measured time is CPU time of the thread that ran the calls, without that of other threads"
+    assert note == "measured time is CPU time of the thread that ran the calls; work in other threads is not included"
 
 
 def test_fake_tensors_of_an_absent_accelerator_are_measured_by_the_host():

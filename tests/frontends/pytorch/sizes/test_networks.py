@@ -258,7 +258,7 @@ def test_a_file_keeps_formulas_and_ranges():
         ({"length": (1, 2)}, ValueError, "the shapes of the inputs have no name 'length' (names are batch)"),
         ({"batch": 3}, TypeError, "'batch' needs its smallest and its largest value"),
         ({"batch": (5, 2)}, ValueError, "needs 1 <= smallest < largest value (got 5 and 2)"),
-        ({"batch": (7, 7)}, ValueError, "write an integer in place of a name that has one value"),
+        ({"batch": (7, 7)}, ValueError, "for a single value, write the integer in the shape"),
         ({"batch": (1, 10**30)}, ValueError, "the largest value of 'batch' cannot exceed 1,099,511,627,776"),
         (3, TypeError, "ranges must be a mapping"),
     ],
