@@ -1,4 +1,4 @@
-"""Adapter of callable objects with arrays, of no known library: user classes, pytrees, pairs of a net and its params.
+"""Adapter of callable objects with arrays that belong to no known library, such as user classes and pytrees.
 
 Their floating-point arrays are learned. In collections of Flax, such as ``{"params": ..., "batch_stats": ...}``, arrays
 outside of ``params`` are state.
