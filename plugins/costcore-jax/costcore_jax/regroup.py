@@ -107,7 +107,7 @@ class Graph:
         return tuple(self._equations_before(value))
 
     def computed(self, value: Value, op: Op) -> tuple[tuple[int, ...], Sequence[Value]] | str:
-        """Return the equations from ``op`` to a value and the inputs of ``op``, or the missing primitive of ``op``."""
+        """Return the equations from ``op`` to a value, and the inputs of ``op``; its primitive if it is not found."""
         nodes: list[int] = []
         source: Value | None = value
         while source is not None and (position := self.producer(source)) is not None:

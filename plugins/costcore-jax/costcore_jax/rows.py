@@ -670,7 +670,7 @@ SCATTERS = {
     "scatter_mul": "mul",
     "scatter_sub": "add",
 }
-"""The combination of an element and its update. A subtraction costs as much as an addition."""
+"""The function that combines an element and its update. A subtraction costs as much as an addition."""
 
 
 def _is_embedding(a: Arguments) -> bool:

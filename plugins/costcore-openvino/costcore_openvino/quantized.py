@@ -178,9 +178,8 @@ class QuantizationPlan:
             return
         found, value = Fused(), (layer.id, layer.outputs[0].number)
         waiting: list[LayerInfo] = []
-        has_bias = (
-            is_product and [*self._sources(layer)][1][0] in self._low_precision
-        )  # a product of two activations has none
+        # a product of two activations has no bias
+        has_bias = is_product and [*self._sources(layer)][1][0] in self._low_precision
         while (reader := self._only_reader(value)) is not None and reader.id not in self.fused_into:
             sources = [*self._sources(reader)]
             result = (reader.id, reader.outputs[0].number)

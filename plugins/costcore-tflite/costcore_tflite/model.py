@@ -21,7 +21,7 @@ IDENTIFIER = b"TFL3"
 """The bytes 4 to 7 of every file."""
 
 MOST_OBJECTS = 1_000_000
-"""The maximum number of tensors, operators and operands that are read; a damaged file may repeat one forever."""
+"""The maximum number of tensors, operators and operands that are read; damaged files may repeat the same ones."""
 
 MOST_VALUES = 1024
 """The maximum number of elements of a constant whose values are read: axes, shapes and paddings have a few."""

@@ -441,7 +441,7 @@ WITHOUT_RESULT = frozenset(("ASSIGN_VARIABLE", "CALL_ONCE", "HASHTABLE_IMPORT"))
 """Operators that need not have a result."""
 
 WALKED = frozenset(("CALL", "CALL_ONCE", "DENSIFY", "IF", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE", "WHILE"))
-"""Operators without a row: the walker records the graphs that they run, or their result before the first pass."""
+"""Operators without a row: the walker records the graphs that they run; DENSIFY runs before the first pass."""
 
 NOT_PRICED = {
     "CONCAT_EMBEDDINGS": "no kernel in the runtime",

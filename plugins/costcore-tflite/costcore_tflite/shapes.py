@@ -297,7 +297,7 @@ WITHOUT_RULE = frozenset(
         *("UNSORTED_SEGMENT_MIN", "UNSORTED_SEGMENT_PROD", "UNSORTED_SEGMENT_SUM"),
     )
 )
-"""Builtin operators with unknown shapes. All others outside of :data:`RULES` keep the shape of the first operand."""
+"""Builtin operators with unknown shapes. Others without a rule keep the shape of the first operand."""
 
 FAILURES = (ArithmeticError, LookupError, TypeError, ValueError)
 """Exceptions that a rule raises if an operand or option is absent, unknown or wrong."""

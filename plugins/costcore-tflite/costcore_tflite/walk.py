@@ -125,7 +125,7 @@ class Walker:
         return [value_of(tensor, self._batch) for tensor in tensors]
 
     def _at_maximum(self, tensor: TensorInfo, whole: TensorInfo) -> TensorInfo:
-        """Set each data-dependent size of the result of a SLICE to its maximum, the size of the sliced tensor."""
+        """Return the result of a SLICE with data-dependent sizes at their maximum, the sizes of the sliced tensor."""
         if whole.open_axes or len(whole.shape) != len(tensor.shape):
             return tensor
         shape = tuple(whole.shape[i] if i in tensor.open_axes else size for i, size in enumerate(tensor.shape))

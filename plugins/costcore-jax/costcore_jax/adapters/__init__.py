@@ -154,7 +154,7 @@ _DATA = re.compile("batch|cache|carry|data|example|feature|hidden|image|inputs?|
 
 
 def _begins_with_parameters(model: Any, args: Sequence[Any]) -> bool:
-    # A container of floating-point arrays, beside other arguments with arrays. A name such as ``batch`` says data.
+    # A container of floating-point arrays, beside other arguments with arrays. A name such as ``batch`` means data.
     trees = [jax.tree.leaves(value) for value in args]
     arrays = [[leaf for leaf in leaves if hasattr(leaf, "dtype")] for leaves in trees]
     if len(arrays) < 2 or not arrays[0] or not any(arrays[1:]) or jax.tree_util.all_leaves([args[0]]):
