@@ -14,23 +14,8 @@ UNARY: Mapping[str, str] = {
     **{
         name: name
         for name in (
-            *(
-                "abs",
-                "acos",
-                "acosh",
-                "asin",
-                "asinh",
-                "atan",
-                "atanh",
-                "ceil",
-                "cos",
-                "cosh",
-                "erf",
-                "exp",
-                "exp2",
-                "floor",
-                "log",
-            ),
+            *("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp", "exp2"),
+            *("floor", "log"),
             *("logical_not", "relu", "relu6", "round", "rsqrt", "sigmoid", "sign", "silu", "sin", "sinh", "softplus"),
             *("softsign", "sqrt", "square", "tan", "tanh"),
         )
@@ -104,32 +89,10 @@ MOVES: Mapping[str, str] = {
 
 OLDER = frozenset(
     (
-        *(
-            "acosh",
-            "asinh",
-            "broadcast_like",
-            "broadcast_to",
-            "cosine_similarity",
-            "crop_like",
-            "dot",
-            "mvn",
-            "old_flatten",
-            "old_linear",
-            "old_reshape",
-            "subtract_mean",
-            "old_embedding",
-            "old_gru",
-            "old_lstm",
-        ),
-        *(
-            "array feature extractor",
-            "old_rnn",
-            "one-hot encoder",
-            "random_bernoulli_like",
-            "random_normal_like",
-            "random_uniform_like",
-            "slice_axis",
-        ),
+        *("acosh", "asinh", "broadcast_like", "broadcast_to", "cosine_similarity", "crop_like", "dot", "mvn"),
+        *("old_embedding", "old_flatten", "old_gru", "old_linear", "old_lstm", "old_reshape", "old_rnn"),
+        *("random_bernoulli_like", "random_normal_like", "random_uniform_like", "slice_axis", "subtract_mean"),
+        *("array feature extractor", "one-hot encoder"),
     )
 )
 """Operations that MIL lacks: they stand for layers of the older format and for pipeline stages."""

@@ -102,10 +102,6 @@ def _result(op: Any) -> Any:
     return aval_of(op.results[0].type)
 
 
-def _broadcast(program: Any, op: Any, operands: Sequence[Any]) -> Any:
-    return lax.broadcast_in_dim(operands[0], _result(op).shape, get(op, "broadcast_dimensions"))
-
-
 def _reshape(program: Any, op: Any, operands: Sequence[Any]) -> Any:
     shape = _result(op).shape
     return operands[0] if operands[0].shape == shape else lax.reshape(operands[0], shape)
@@ -280,10 +276,6 @@ def _fft(program: Any, op: Any, operands: Sequence[Any]) -> Any:
     return lax.fft(operands[0], kind, tuple(get(op, "fft_length")))
 
 
-def _cholesky(program: Any, op: Any, operands: Sequence[Any]) -> Any:
-    return lax.linalg.cholesky_p.bind(operands[0])
-
-
 def _triangular_solve(program: Any, op: Any, operands: Sequence[Any]) -> Any:
     return lax.linalg.triangular_solve(
         *operands,
@@ -298,10 +290,6 @@ def _batch_norm(name: str) -> Rule:
         return program.bind(name, op, operands, feature_index=get(op, "feature_index"))
 
     return rule
-
-
-def _clamp(program: Any, op: Any, operands: Sequence[Any]) -> Any:
-    return lax.clamp(*operands)
 
 
 def _select(program: Any, op: Any, operands: Sequence[Any]) -> Any:
@@ -357,9 +345,8 @@ RULES: Mapping[str, Rule] = {
     **{name: _batch_norm(name) for name in ("batch_norm_inference", "batch_norm_training")},
     "after_all": _nothing,
     "bitcast_convert": lambda program, op, operands: lax.bitcast_convert_type(operands[0], _result(op).dtype),
-    "broadcast_in_dim": _broadcast,
-    "cholesky": _cholesky,
-    "clamp": _clamp,
+    "cholesky": lambda program, op, operands: lax.linalg.cholesky_p.bind(operands[0]),
+    "clamp": lambda program, op, operands: lax.clamp(*operands),
     "collective_permute": lambda program, op, operands: program.bind("ppermute", op, operands, axes=()),
     "compare": _compare,
     "concatenate": lambda program, op, operands: lax.concatenate(operands, get(op, "dimension")),
@@ -441,9 +428,13 @@ EMPTY_CALLS = frozenset(("shape_assertion", "LayoutConstraint"))
 """Targets of ``custom_call`` without a computation, such as assertions."""
 
 
+def _backend_config(op: Any) -> str:
+    return str(op.attributes["mhlo.backend_config"]) if "mhlo.backend_config" in op.attributes else ""
+
+
 def _vectors(op: Any) -> dict[str, bool]:
     """Return which singular vectors a call computes, from LAPACK's ``mode`` (N, S or A) or the cuSOLVER flags."""
-    settings = str(op.attributes["mhlo.backend_config"]) if "mhlo.backend_config" in op.attributes else ""
+    settings = _backend_config(op)
     mode = re.search(r"mode = (\d+)", settings)
     if mode is not None:
         return {"compute_uv": int(mode.group(1)) != ord("N"), "full_matrices": int(mode.group(1)) == ord("A")}
@@ -461,7 +452,7 @@ def custom_call(program: Any, op: Any, operands: Sequence[Any]) -> Any:
         return list(lax.top_k(operands[0], _result(op).shape[-1]))
     routine = ROUTINE.fullmatch(target)
     if routine is not None and routine.group(1) == "trsm" and len(operands) > 1:
-        settings = str(op.attributes["mhlo.backend_config"]) if "mhlo.backend_config" in op.attributes else ""
+        settings = _backend_config(op)
         sides = {"left_side": f"side = {ord('R')} " not in settings, "unit_diagonal": f"diag = {ord('U')} " in settings}
         return program.bind("triangular_solve", op, operands, **sides)
     primitive = OTHER_CALLS.get(target) or (FACTORIZATIONS.get(routine.group(1)) if routine else None)

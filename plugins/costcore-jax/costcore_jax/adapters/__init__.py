@@ -397,6 +397,11 @@ def _variables_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
 # Models that are objects with arrays: Equinox and Flax NNX
 
 
+def of_model(library: Any, model: Any) -> Program:
+    """Return the program of a callable model; its variables are those of the model."""
+    return of_models(library, {"": model}, lambda models, _, *given, **by_name: models[""](*given, **by_name))
+
+
 def of_models(
     library: Any, models: Mapping[str, Any], call: Callable[..., Any], learned: Sequence[Any] = ()
 ) -> Program:
