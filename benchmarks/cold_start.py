@@ -1,8 +1,8 @@
-"""What the first report of a process costs beyond importing the framework and making the model.
+"""Measures the first report of a process beyond the import of the framework and the making of the model.
 
-``python benchmarks/cold_start.py [--repeat N]`` prints a Markdown table of CPU seconds, the least of N processes each,
-with a goal for the report alone (PyTorch, on an idle machine) or for the ratio (ONNX), which depends less on the
-machine. The first process of each kind writes bytecode and is left out.
+``python benchmarks/cold_start.py [--repeat N]`` prints a Markdown table of CPU seconds, the minimum of N processes. The
+goal is for the report alone (PyTorch, on an idle machine) or for the ratio (ONNX), which depends less on the machine.
+The first process of each kind writes bytecode and is left out.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ for name, batch in (("static", 2), ("symbolic", "batch")):
 
 
 class Case(NamedTuple):
-    """Arguments of the interpreter without and with a report, and what is to be reached."""
+    """Arguments of the interpreter without and with a report, and the goal."""
 
     bare: Sequence[str]
     whole: Sequence[str]

@@ -66,7 +66,7 @@ def hf(config: str, model: str, attn: str = "sdpa", **settings: Any) -> nn.Modul
 
 
 def names() -> dict[str, Any]:
-    """Return what builders can name, as far as it is installed."""
+    """Return the names that builders may use, from installed libraries."""
     known = {"torch": torch, "nn": nn, "F": F, "Fn": Fn, "First": First, "hf": hf}
     for name, module in (("tv", "torchvision.models"), ("torchvision", "torchvision"), ("timm", "timm")):
         try:

@@ -7,7 +7,7 @@
 
 Run in the root of the repository, in an environment with costcore, its plug-in for the format and the packages beside
 the command. Weights are random numbers that all differ, since converters drop layers that do nothing. Each line has the
-MACs of the network, and parameters and status of the file; the exit status is 1 if the MACs of a file are others. The
+MACs of the network, and parameters and status of the file; the exit status is 1 if the MACs of a file differ. The
 README of each plug-in has the table.
 """
 
@@ -51,7 +51,7 @@ AS_PROGRAMS = (
     *("alexnet", "densenet121", "efficientnet_b0", "mnasnet1_0", "mobilenet_v2", "mobilenet_v3_small", "resnet18"),
     *("squeezenet1_1", "DistilBERT"),
 )
-"""Of the others, coremltools 9.0 refuses BERT, shufflenet_v2_x1_0 and vit_b_16 as PyTorch 2.13 traces them."""
+"""coremltools 9.0 cannot convert BERT, shufflenet_v2_x1_0 and vit_b_16 as traced by PyTorch 2.13."""
 
 AS_LAYERS = ("alexnet", "mobilenet_v2", "resnet18", "squeezenet1_1")
 BY_ONNX = ("mobilenet_v2", "resnet18", "squeezenet1_1", "BERT")

@@ -7,8 +7,9 @@ Run in the root of the repository, in an environment with onnxscript and torchvi
 Prints one line per network, exporter, kind of batch and folding: the totals of the ONNX report minus those of the
 PyTorch report. MACs and parameters are counted without regrouping, FLOPs and bytes with ``regroup=True`` and
 ``layout="free"``. A symbolic batch is substituted afterwards. Networks have random weights that all differ (the older
-exporter stores equal tensors once), and small sizes if the architecture allows it. Prints last how many unfolded
-exports are equal in all columns. Exits with 1 if one that is not has no explanation in ``EXPLAINED``.
+exporter stores equal tensors once), and small sizes if the architecture allows it. The last line has the
+number of unfolded exports that are equal in all columns. Exits with 1 if an unfolded export differs and has no
+explanation in ``EXPLAINED``.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from costcore import CostError, Report, estimate
 from costcore.analyses.conventions.counting import live_calls
 
 NOT_EXPORTED = (RuntimeError, TypeError, ValueError, torch.onnx.OnnxExporterError)
-"""What exporters raise of models that they cannot write."""
+"""Errors of exporters for models that they do not support."""
 PLAIN, REGROUPED = ("macs", "n_params"), ("flops", "mread", "mwrite")
 
 
@@ -42,7 +43,7 @@ SCATTERED = (
     "regions of masks are scattered to stored indices, which an assignment and an explicit scatter both export to"
 )
 TRACED = "constants are computed while the exporter traces, and equal expressions are exported once"
-TENSORS = "tensors of one element that the program makes of numbers are exported as numbers"
+TENSORS = "one-element tensors that the program makes from numbers are exported as numbers"
 WITH_MASKS = (
     *("bert", "bert for classes", "roberta", "distilbert", "albert", "electra", "mpnet", "deberta_v2", "modernbert"),
     *("gpt2", "opt", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "phi", "bart", "clip_text"),
@@ -107,9 +108,9 @@ def exported(module: nn.Module, inputs: Mapping[str, Tensor], case: Case) -> byt
 
 
 def in_pytorch(module: nn.Module, inputs: Mapping[str, Tensor], exporter: str) -> list[Report]:
-    """The reports of the network as the exporter runs it and as anybody else does, without what nothing reads.
+    """Return reports of the network while it is exported and in a plain run, without calls that no output needs.
 
-    Models of transformers look whether a mask masks nothing, and leave it out, but not while they are exported.
+    Models of transformers leave out a mask that masks nothing, but not while they are exported.
     """
     newer = patch.multiple(torch.compiler, _is_compiling_flag=True, _is_exporting_flag=True)
     reports = []
@@ -121,7 +122,7 @@ def in_pytorch(module: nn.Module, inputs: Mapping[str, Tensor], exporter: str) -
 
 
 def counted(model: bytes, case: Case, **options: Any) -> Report:
-    """The report of a model, with a batch that is a symbol put in."""
+    """Return the report of a model; a symbolic batch is substituted."""
     report = estimate(model, layout="free", **options)
     return report.subs(batch=BATCH) if case.batch == "symbolic" else report
 

@@ -1,9 +1,10 @@
-"""Measures a GPU for all that costcore says about time: ceilings, calibration, networks, counters, fusion.
+"""Measures a GPU for everything that costcore reports about time: ceilings, calibration, networks, counters, fusion.
 
 Run in the root of the repository, in an environment with torchvision and transformers, on a machine with a GPU:
 ``python -m benchmarks.gpu_protocol --output FOLDER [--steps 0 1 2 …] [--base DEVICE] [--only NAME …]``. It takes about
-25 minutes, changes no setting of the GPU, and writes ``results.json`` and one device file per dtype. What the machine
-refuses is skipped, and its reason is printed and written. ``--device cpu --quick`` tries the steps without a GPU.
+25 minutes, changes no setting of the GPU, and writes ``results.json`` and one device file per dtype. Steps that the
+machine does not support are skipped; the reason is printed and written. ``--device cpu --quick`` tries the steps
+without a GPU.
 
 0. Facts: names, versions, clocks, size of the L2 cache.
 1. Ceilings: copy, read-only and write-only bandwidth, a copy that stays in the L2 cache, products per dtype, launches.
@@ -48,7 +49,7 @@ COUNTERS = (
     "sm__inst_executed_pipe_xu.sum",
 )
 REFUSALS = (RuntimeError, ValueError, ImportError, OSError)
-"""What a missing device, dtype, counter or compiler raises; anything else is an error of this script."""
+"""Errors for a missing device, dtype, counter or compiler. Any other exception is an error of this script."""
 
 
 class Session(NamedTuple):
@@ -89,7 +90,7 @@ class Session(NamedTuple):
         return median(times)
 
     def attempt(self, name: str, run: Callable[[], Any]) -> Any:
-        """Store and print what ``run`` returns, or why the machine refuses it; return it, or None."""
+        """Store, print and return the result of ``run``; for a refusal, the reason and None."""
         try:
             found = run()
         except REFUSALS as error:
@@ -101,7 +102,7 @@ class Session(NamedTuple):
         return found
 
     def refuse(self, name: str, error: Exception) -> None:
-        """Store and print why the machine refuses something."""
+        """Store and print why the machine does not support a measurement."""
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         self.results[name] = {"skipped": reason, "trace": traceback.format_exc()}
         print(f"{name}: skipped, {_short(reason)}", flush=True)
@@ -269,7 +270,9 @@ def _eager(session: Session, run: Callable[[], object], dtype: str) -> dict[str,
     reports = []
     for _ in range(2 if session.quick else 5):
         if session.is_gpu:
-            torch.cuda._sleep(20_000_000)  # calls are queued before they start, so that events measure kernels
+            torch.cuda._sleep(
+                20_000_000
+            )  # delay the kernels until all calls are queued, so that events measure kernels only
         with ComputationalCostHook(measure_time=True) as hook:
             run()
         reports.append(hook.report)

@@ -1,12 +1,12 @@
-"""What costcore itself executes, in instructions of Python's bytecode, which other load of the machine does not change.
+"""Counts the bytecode instructions that costcore executes, which do not depend on the load of the machine.
 
-``python benchmarks/instructions.py`` prints a Markdown table of counts beside those of the last release, and fails if
-one grew by more than 3 %. They depend on the versions of Python and of the frameworks: with others than those of
-``data/instructions.json`` nothing is compared. ``--write`` stores the counts of this checkout, when it is released;
-``--against FILE`` compares with another file, ``--only CASE ...`` runs some cases.
+``python benchmarks/instructions.py`` prints a Markdown table of counts and of counts of the last release, and fails if
+one grew by more than 3 %. Counts depend on the versions of Python and of the frameworks: they are compared only if the
+versions equal those in ``data/instructions.json``. ``--write`` stores the counts of a release; ``--against FILE``
+compares with another file, ``--only CASE ...`` runs some cases.
 
-Each case runs once to import and to fill caches of operators, and is counted the second time. Instructions of C, in
-which frameworks spend their time, are not counted: ``pytorch_capture.py`` and ``cold_start.py`` measure seconds.
+Each case first runs once, to import modules and fill caches of operators, and is counted in its second run. Machine
+instructions of C code are not counted: ``pytorch_capture.py`` and ``cold_start.py`` measure seconds.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import keras
 from keras import layers
 
 SIZES = {"Xception": 128}
-"""The height and width of images of applications that take others than 224."""
+"""The height and width of images of applications, if it is not 224."""
 
 
 def _norm(x: Any) -> Any:

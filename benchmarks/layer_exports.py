@@ -46,7 +46,7 @@ def written(expression: str, **inputs: Tensor) -> Layer:
 
 
 class First(nn.Module):
-    """A module whose inputs come in another form, and its first output."""
+    """A module that ``call`` runs on the inputs, for modules that do not take separate tensors."""
 
     def __init__(self, module: nn.Module, call: Callable[..., Any]) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ def activations() -> Layers:
 
 
 def convolutions() -> Layers:
-    """Return convolutions, pooling and what rearranges images."""
+    """Return convolutions, pooling and rearrangements of images."""
     sizes = {"in_channels": 4, "out_channels": 6, "kernel_size": 3}
     found: Layers = {
         **_by_rank("Conv", **sizes),
@@ -355,7 +355,7 @@ def layers() -> Layers:
 
 
 def main() -> int:
-    """Print what differs; return 1 if an export is refused."""
+    """Print the exports that differ; return 1 if costcore refuses an export."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="only layers whose name begins with one of these")
     parser.add_argument("--exporters", nargs="*", default=["newer", "older"], choices=["newer", "older"])

@@ -33,10 +33,10 @@ from tests.frontends.pytorch.memory.networks import NETWORKS, OPTIMIZERS, Networ
 from tests.frontends.pytorch.memory.profiler import Run, profiled_peaks
 
 ESTIMATED = ("infer", "fwdbwd", "sgd", "sgdm", "sgdm_foreach", "adamw", "adamw_foreach", "adamw_first")
-"""The ways to run a network that ``estimate`` has; the others are runs under the hook."""
+"""The modes that ``estimate`` supports. Networks run under the hook in other modes."""
 
 COMPARED = ("infer", "fwdbwd", "adamw")
-"""The ways to run a network that are compared with the profiler."""
+"""The modes that are compared with the profiler by default."""
 
 
 def _torchvision(name: str, **settings: Any) -> Callable[[], nn.Module]:
@@ -88,7 +88,7 @@ LARGER: Mapping[str, tuple[str, Network]] = {
 
 
 class Row(NamedTuple):
-    """What was measured of a network, and what costcore reports."""
+    """The measured and the reported peak of a network in a mode, in bytes."""
 
     network: str
     mode: str
@@ -152,7 +152,7 @@ def against_truth(path: Path, names: str, modes: str) -> list[Row]:
 
 
 def profiled(network: nn.Module, x: torch.Tensor, mode: str) -> int:
-    """Return the tensor peak that the CPU profiler measures, above what lives before the run."""
+    """Return the tensor peak of the CPU profiler, minus the memory in use before the run."""
     network.train(mode != "infer")
     optimizer = OPTIMIZERS[mode](network.parameters()) if mode in OPTIMIZERS else None
 
@@ -165,7 +165,7 @@ def profiled(network: nn.Module, x: torch.Tensor, mode: str) -> int:
 
 
 def tracked(network: nn.Module, x: torch.Tensor, mode: str) -> int:
-    """Return the peak that MemTracker of PyTorch reports, what lives before the run included."""
+    """Return the peak of PyTorch's MemTracker, including the memory in use before the run."""
     from torch.distributed._tools.mem_tracker import MemTracker
 
     network.train(mode != "infer")
@@ -213,7 +213,7 @@ def times(names: str, modes: str) -> None:
         for mode in modes.split(",") if modes else COMPARED:
             network = make().train(mode != "infer")
             gc.collect()
-            gc.freeze()  # passes of the collector over the whole heap would hide the difference
+            gc.freeze()  # garbage collection of the whole heap would hide the difference
             best = {False: float("inf"), True: float("inf")}
             for memory in (False, True) * 7:
                 options: dict[str, Any] = {"optimizer": OPTIMIZERS[mode]} if mode in OPTIMIZERS else {}
@@ -226,7 +226,7 @@ def times(names: str, modes: str) -> None:
 
 
 def main() -> int:
-    """Run the benchmark; the exit code is 1 if a peak of the truth is missed by more than 128 bytes."""
+    """Run the benchmark; the exit code is 1 if a reported peak differs by more than 128 bytes from the measured one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--truth", type=Path, metavar="CSV", help="measured peaks")
     parser.add_argument("--time", action="store_true", help="measure time instead of peaks")

@@ -1,18 +1,18 @@
-"""Compare what a GPU allocates with the replay of its allocator: ``report.memory.allocator("cuda")``.
+"""Compare the memory that a GPU allocates with the replay of its allocator: ``report.memory.allocator("cuda")``.
 
 Run it from the root of the checkout, on a machine with a GPU of NVIDIA::
 
     python -m benchmarks.memory_gpu
     python -m benchmarks.memory_gpu --networks mlp,resnet18 --modes fwdbwd
 
-It ends with code 0 and the reason if there is no such GPU. Each network runs once before it is measured, so that the
-libraries have loaded their kernels; then the figures of the allocator are reset, and one step is measured:
-``torch.cuda.max_memory_allocated`` and ``max_memory_reserved``, above what was allocated before the network was made.
+It ends with code 0 and the reason if there is no such GPU. Each network first runs once, so that the
+libraries load their kernels. Then the statistics of the allocator are reset, and one step is measured:
+``torch.cuda.max_memory_allocated`` (minus the bytes allocated before the network was made) and ``max_memory_reserved``.
 The estimate of the same step is made without the GPU, with ``foreach=True``, which is the default there.
 
-The bar is a median difference of allocated bytes of at most 3 %, and at most 1 % of the runs more than 2 % below what
-was measured. Workspace of cuDNN and cuBLAS is in what is measured, and in no estimate: ``CUBLAS_WORKSPACE_CONFIG=:0:0``
-leaves that of cuBLAS out.
+The bar is a median difference of allocated bytes of at most 3 %, and at most 1 % of the runs more than 2 % below the
+measurement. Measurements include workspace of cuDNN and cuBLAS, estimates do not. ``CUBLAS_WORKSPACE_CONFIG=:0:0``
+disables the workspace of cuBLAS.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MODES = ("infer", "fwdbwd", "adamw_foreach")
 
 
 class Row(NamedTuple):
-    """What was measured of a network, and what is estimated, in bytes."""
+    """The measured and the estimated memory of a network in a mode, in bytes."""
 
     network: str
     mode: str
@@ -68,7 +68,7 @@ def adamw(parameters: Any) -> torch.optim.Optimizer:
 
 
 def measured(network: Network, mode: str) -> tuple[int, int]:
-    """Return the highest bytes allocated and reserved while a network runs on the GPU."""
+    """Return the maximum of allocated and of reserved bytes while a network runs on the GPU."""
     before = torch.cuda.memory_allocated()
     model: nn.Module = network.make().train(mode != "infer").cuda()
     x = torch.zeros(network.shape, dtype=network.dtype, device="cuda")
@@ -85,7 +85,7 @@ def measured(network: Network, mode: str) -> tuple[int, int]:
 
 
 def estimated(network: Network, mode: str) -> tuple[int, int]:
-    """Return what the allocator takes for the same step by its rules."""
+    """Return the bytes allocated and reserved in a replay of the allocator for the same step."""
     memory = estimate(
         network.make().train(mode != "infer"),
         (network.shape, network.dtype),

@@ -259,11 +259,11 @@ MORE_NETWORKS: Mapping[str, Network] = {
         partial(from_timm, "convmixer_768_32"), lambda batch: torch.randn(batch, 3, 224, 224), "timm", (1,)
     ),
 }
-"""Networks of other kinds than those of :data:`benchmarks.networks.NETWORKS`."""
+"""Networks of kinds that :data:`benchmarks.networks.NETWORKS` lacks."""
 
 OTHER_AXES = (
     *VIDEOS,
     *("s3d", "c3d", "unet_3d", "wavenet", "tcn", "ecg_resnet", "hifi_gan", "wav2vec2_4x256", "whisper_4x256"),
     *("lstm_tagger", "gru_tagger", "deep_speech"),
 )
-"""Those with one or three spatial axes, or with recurrent layers."""
+"""Networks with one or three spatial axes, or with recurrent layers."""

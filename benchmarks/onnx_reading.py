@@ -121,7 +121,7 @@ def chain(folder: Path, nodes: int, batch: int | str = 4) -> Path:
 
 
 def measured(path: Path, action: str, rounds: int) -> tuple[float, float]:
-    """Return the least seconds and the least MiB of several processes."""
+    """Return the minimum seconds and the minimum MiB of several processes."""
     runs = []
     for _ in range(rounds):
         command = python_command(MEASURE.replace("ACTION", action), str(path), keep_environment=True)

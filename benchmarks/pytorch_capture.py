@@ -1,13 +1,12 @@
-"""What counting costs in time: a plain pass of a network, a captured one, one under FlopCounterMode.
+"""Compares the time of a plain pass of a network, a captured pass, and a pass under FlopCounterMode.
 
-``python benchmarks/pytorch_capture.py [--rounds N] [--only NAME ...]`` prints two Markdown tables. The first holds the
-bars: CPU time of one thread, all ways interleaved in one process, the least of all rounds, in milliseconds. A capture
-is everything from entering the ``with`` block to having left it, with nothing known from captures before it. The second
-says what later captures of the same kinds of calls take, the same with ``record_api_calls=True`` (with the ratio to one
-without) and as users write it (``ComputationalCostHook``, which prices every call before it is left), then the report
-alone, and ``estimate`` as a whole.
+``python benchmarks/pytorch_capture.py [--rounds N] [--only NAME ...]`` prints two Markdown tables. The first has the
+bars: CPU time of one thread in milliseconds, all ways interleaved in one process, the minimum of all rounds. A capture
+is the whole ``with`` block, with empty caches. The second table has later captures with filled caches, the same with
+``record_api_calls=True`` (and their ratio), the same by ``ComputationalCostHook``, which also prices every call before
+the block ends, then the report alone, and ``estimate`` as a whole.
 
-What users call, on data and as a whole, is a part of ``benchmarks/speed.py``.
+``benchmarks/speed.py`` measures calls of users on data.
 """
 
 from __future__ import annotations
@@ -124,7 +123,7 @@ def resnet18() -> nn.Module:
 class Case(NamedTuple):
     """A network, its input, and the bars: capture / plain at most, FlopCounterMode / capture at least.
 
-    ``rounds``: instead of those asked for; more where little work is compared with much, fewer where a round is long.
+    ``rounds`` replaces ``--rounds``: more if the ratio is noisy, fewer if a round takes long.
     """
 
     name: str
@@ -170,7 +169,7 @@ def cases() -> Iterator[Case]:
 
 
 class Measured(NamedTuple):
-    """Least seconds by way, and the macs that two of the ways counted."""
+    """The minimum seconds of each way, and the MACs of costcore and of FlopCounterMode."""
 
     seconds: dict[str, float]
     macs: int
@@ -226,7 +225,7 @@ def verdict(found: float, bar: float | None, at_most: bool) -> str:
     return f"missed by {abs(found - bar):.2f}" if missed else "met"
 
 
-# What users call, beside the same without costcore.
+# Calls of users, compared with the same work without costcore.
 
 
 class Whole(NamedTuple):
@@ -279,7 +278,7 @@ def whole_cases() -> Iterator[Whole]:
 
 
 class Nothing(TorchDispatchMode):
-    """The least that a hook in Python takes."""
+    """The fastest possible hook in Python, which does nothing."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
@@ -302,7 +301,7 @@ def train_step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor) ->
 
 
 def least_seconds(rounds: int, *runs: Callable[[], object]) -> list[float]:
-    """Return the least CPU time of each, which take turns."""
+    """Return the minimum CPU time of each function; the functions take turns."""
     least = [float("inf")] * len(runs)
     for _ in range(rounds):
         for i, run in enumerate(runs):

@@ -1,4 +1,4 @@
-"""Counts which calls of networks that ONNX Runtime quantized only change the numbers or copy.
+"""Counts the calls that only quantize, dequantize or copy, in networks quantized by ONNX Runtime.
 
 Run in the root of the repository, in an environment with torchvision and onnxruntime: ``python -m benchmarks.quantized
 [--only NAME]``. Networks have random weights that all differ (equal tensors are stored once), and small images. Each is
@@ -39,7 +39,7 @@ SIZES = {
 """The height and width of the images of each network."""
 
 LISTED = ("QuantizeLinear", "DequantizeLinear", "Constant", "Identity")
-"""What a quantized operator has inside, or what computes nothing."""
+"""Operators that only quantize, dequantize or copy."""
 
 
 class Images(CalibrationDataReader):  # type: ignore[misc]  # onnxruntime has no types

@@ -7,9 +7,9 @@ installed is reported and skipped.
 Each model type of transformers is built small, from its default configuration with fewer and narrower layers; one
 network of each timm architecture and each diffusers denoiser likewise. Weights are random, inputs are given by shape.
 Printed per model: MACs of ``estimate``, of a run on the CPU inside ``ComputationalCostHook``, and half of the FLOPs of
-``FlopCounterMode`` on the meta device; the status of the estimate and of the run; and what differs. FlopCounterMode has
-no recurrent layers and none of the models that ask for the values of tensors. A router spreads tokens evenly in an
-estimate and as its random weights tell it in a run; both assign equally many tokens.
+``FlopCounterMode`` on the meta device; the status of the estimate and of the run; and what differs. FlopCounterMode
+does not count recurrent layers, and fails for models that need values of tensors. Routers spread tokens evenly in an
+estimate and by their random weights in a run; the number of assigned tokens is the same.
 """
 
 from __future__ import annotations

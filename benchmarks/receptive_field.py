@@ -31,7 +31,7 @@ DATA = Path(__file__).parent / "data" / "receptive_field.csv"
 
 
 class Branches(nn.Module):
-    """Two branches of one input, added or concatenated, and what follows."""
+    """Two branches of one input, added or concatenated, and a module ``after`` them."""
 
     def __init__(self, one: nn.Module, other: nn.Module, join: str, after: nn.Module | None = None) -> None:
         super().__init__()
@@ -104,9 +104,9 @@ class Chain(nn.Module):
     """Windows one after another along one axis, padded as TensorFlow does.
 
     Args:
-        windows: sizes, each followed by ``/`` and the stride unless that is 1, and by ``v`` if nothing is padded
-            (``VALID``), ``p`` if both ends are padded by half of the size before a stride (``conv2d_same``), or else
-            as much as keeps the size of the output at that of the input by the stride (``SAME``).
+        windows: sizes, each with ``/`` and a stride if it is not 1, and with a suffix for the padding: ``v`` for none
+            (``VALID``), ``p`` for ``size - 1`` in total (``conv2d_same``). Without a suffix, the padding gives
+            ``ceil(input / stride)`` outputs (``SAME``).
     """
 
     def __init__(self, windows: str) -> None:
@@ -169,7 +169,7 @@ def inception_v2() -> nn.Module:
 
 
 def inception_v4() -> nn.Module:
-    """Return Inception-v4 along the height, on which windows of 1 x 7 are 1 and those of 7 x 1 are 7."""
+    """Return Inception-v4 along the height: a window of 1 x 7 has size 1, a window of 7 x 1 has size 7."""
     a, b, c = ("1", "1 3", "1 3 3", "3 1"), ("1", "1 7", "1 7 7", "3 1"), ("1", "1 3", "1 3 3", "3 1")
     stem = [Chain("3/2v 3v 3"), Mixed("3/2v", "3/2v"), Mixed("1 3v", "1 7 3v"), Mixed("3/2v", "3/2v")]
     blocks = [a] * 4 + [("3/2v", "1 3 3/2v", "3/2v")] + [b] * 7 + [("1 3/2v", "1 7 3/2v", "3/2v")] + [c] * 3
@@ -201,7 +201,7 @@ SLIM: Mapping[str, Callable[[], nn.Module]] = {
 """The networks of the published table, along one axis and with one channel: only windows matter to the field."""
 
 LENGTHS = {"inception_v4": 299, "inception_resnet_v2": 299}
-"""Input sizes other than 224, which decide how ``SAME`` pads."""
+"""Input sizes other than 224. The padding of ``SAME`` depends on them."""
 
 PUBLISHED: Mapping[str, str] = {"inception_v3": "inception_v3"}
 """Published networks that are compared with those of torchvision."""

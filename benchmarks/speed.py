@@ -1,7 +1,7 @@
 """The speed of costcore in one table: ``python benchmarks/speed.py --output docs/speed.json``.
 
-Ratios of CPU time of one thread in one process, the least of several rounds in which both take turns; seconds where
-the bar is in seconds, and the clock for two processes of a sweep. Run it on a machine that does nothing else.
+Ratios compare the CPU time of one thread in one process, the minimum of several rounds in which both take turns. Some
+rows are CPU seconds; the sweep is timed by the clock. Run it on a machine that does nothing else.
 ``tools/benchmark.py`` writes the table into ``docs/figures.md``.
 """
 
@@ -100,7 +100,7 @@ def compiled_observer() -> Any:
 
 
 def users() -> Iterator[Figure]:
-    """What users call, of the same without costcore."""
+    """Yield calls of users, relative to the same work without costcore."""
     observer = compiled_observer()
     for case in pytorch_capture.whole_cases():
         runs = [case.counted] if case.plain is None else [case.plain, case.counted]
@@ -127,7 +127,7 @@ def users() -> Iterator[Figure]:
 
 
 def on_meta() -> Iterator[Figure]:
-    """Captures on the meta device, of the plain run and of FlopCounterMode."""
+    """Yield captures on the meta device, relative to the plain run and to FlopCounterMode."""
     for case in pytorch_capture.cases():
         if case.to_counter is not None:
             seconds = pytorch_capture.measure(case, case.rounds or 5).seconds
@@ -137,7 +137,7 @@ def on_meta() -> Iterator[Figure]:
 
 
 def cold() -> Iterator[Figure]:
-    """The first count of a process, without the imports and the model it counts."""
+    """Yield the first estimate of a process, without the imports and the making of the model."""
     first = cold_start.CASES["PyTorch, linear layers"]
     for work, bare, whole, bar in (
         ("first estimate after `import torch`", first.bare, first.whole, 0.1),
@@ -155,14 +155,14 @@ def cold() -> Iterator[Figure]:
 
 
 def formulas() -> Iterator[Figure]:
-    """MACs in sizes."""
+    """Yield an estimate with symbolic sizes."""
     start = process_time()
     estimate(without_data(densenet121), ("batch", 3, "height", "width"))
     yield Figure("MACs of DenseNet-121 in batch, height and width", process_time() - start, 10, unit="s")
 
 
 def scaling() -> Iterator[Figure]:
-    """Rows per second of a sweep."""
+    """Yield the speed-up of a sweep by a second process."""
     yield Figure("sweep on 2 workers, of one", sweep.jobs(200), 1.8, is_least=True)
 
 

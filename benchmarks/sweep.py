@@ -1,12 +1,12 @@
-"""What a sweep costs: models per second of CPU time against other counters, and whether that stays so for many models.
+"""Measures sweeps: models per second of CPU time compared with other counters, and the scaling with many models.
 
 ``python benchmarks/sweep.py [--models N] [--only PART ...]`` prints Markdown tables. The models are variants of
-MobileNetV2 of 50 to 150 calls on an image of 224 x 224, each of other widths, in one process with one thread; the tools
-take turns, and making a model is measured apart and left out. ``long`` counts many models, in tenths. ``jobs`` compares
-two processes with one by the clock. ``tiny`` counts many models of two layers, end to end, with one and two processes:
-by the clock, and in CPU time of the process that hands out the work and of those that do it, which other programs on
-the machine disturb less. ``held`` has a million rows that nothing computes: the time and the largest memory of the
-process that writes them to a file of each format, and of one that resumes it. A tool that is not installed is left out.
+MobileNetV2 of 50 to 150 calls on an image of 224 x 224, each with another width, in one process with one thread. The
+tools take turns; making a model is measured separately and left out. ``long`` counts many models, in tenths. ``jobs``
+compares two processes with one by the clock. ``tiny`` counts many models of two layers, end to end, with one and two
+processes: by the clock, and in CPU time of the main process and of the workers, which depends less on other programs of
+the machine. ``held`` writes a million simulated rows: the time and the peak memory of the process that writes them to a
+file of each format, and of a process that resumes the file. A tool that is not installed is left out.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def compare(n: int) -> None:
 
 
 def long(n: int) -> None:
-    """Time of each tenth of a long sweep, without making the models, and memory."""
+    """Print the time of each tenth of a long sweep, without making the models, and its memory."""
     print(f"\n{n} models in one process\n\n| models | ms per model | resident MiB |\n|---:|---:|---:|")
     spent = 0.0
     for done, (width, depth) in enumerate(variants(n), 1):
@@ -189,7 +189,7 @@ def make_tiny(width: int) -> nn.Module:
 
 
 def tiny(n: int) -> None:
-    """CPU time per row of handing out and of computing, and the speed-up that it allows."""
+    """Print the CPU time per row of the main process and of the workers, and the speed-up that it allows."""
     print(f"\n{n} models of two layers\n\n| processes | seconds | rows per second | ms of CPU: hands out | computes |")
     print("|---:|---:|---:|---:|---:|")
     walls, costs = {}, (0.0, 0.0)
@@ -237,14 +237,14 @@ target, n, output = sys.argv[1:]
 start = time.perf_counter()
 grid = {"width": range(-(-int(n) // 1000)), "depth": range(1000)}
 found = sweeps.sweep(target, grid, (1, 8), output=output, resume=True)
-with open("/proc/self/status") as status:  # ru_maxrss is that of the parent if this is larger
+with open("/proc/self/status") as status:  # ru_maxrss may be the peak of the parent
     memory = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 print(f"{len(found.rows):,} | {time.perf_counter() - start:.0f} | {memory / 1024:.0f}")
 """
 
 
 def held(n: int) -> None:
-    """Time and memory of a table whose rows nothing computes."""
+    """Print the time and memory of tables with simulated rows."""
     print("\nrows that nothing computes\n\n| file | run | rows | seconds | MiB of memory |\n|:---|:---|---:|---:|---:|")
     for suffix in (".jsonl", ".csv", ".parquet"):
         with TemporaryDirectory() as folder:
@@ -266,7 +266,7 @@ PARTS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", type=int, default=0, help="the number of models of every part")
+    parser.add_argument("--models", type=int, default=0, help="the number of models in each part")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS])
     args = parser.parse_args()
     torch.set_num_threads(1)

@@ -5,10 +5,11 @@ work: ``python -m benchmarks.time [fusion | times] [--only NAME …] [--base DEV
 installed is reported and skipped. ``python -m benchmarks.time times`` takes about five minutes and 12 GB.
 
 ``fusion``: bytes and kernels after pointwise fusion against TorchInductor's own scheduler, whose figures are in
-``data/fusion_inductor.csv`` (torch 2.13, default settings, a described GPU; of embedding tables, rows that are read).
+``data/fusion_inductor.csv`` (torch 2.13, default settings, a described GPU; embedding tables with only the rows that
+are read).
 
 ``times``: calibrates one thread of this CPU, and after every round of the sweep runs 42 networks, most at two batch
-sizes: once so that their kernels are compiled, then measured. Both are so measured under the same conditions. Printed
+sizes: once to compile their kernels, then measured. Sweep and networks thus run under the same conditions. Printed
 per run: CPU time, calibrated time, their ratio, its ±, and whether the measured time is inside; the bound on ``--base``
 and how many calls took less than it. Then the errors of all runs, how many are inside their ±, also of the networks
 with one or three axes or with recurrent layers, Kendall's tau of their order, the error per family of operators, and
@@ -47,7 +48,7 @@ CORE = Device(
     peak={"vector": {"float32": 64 * 5e9 / 1e12}},
     memory=Memory(100.0, (Cache(48 * 1024), Cache(2**20, 320.0), Cache(32 * 2**20, 160.0))),
 )
-"""More than a core of a server reaches: 64 FLOP per clock at 5 GHz, L2 320 GB/s, L3 160 GB/s, DRAM 100 GB/s."""
+"""An upper bound for a core of a server: 64 FLOP per clock at 5 GHz, L2 320 GB/s, L3 160 GB/s, DRAM 100 GB/s."""
 
 
 WORDS: Mapping[bool | None, str] = {True: "inside", False: "OUTSIDE", None: ""}

@@ -7,11 +7,11 @@ import shlex
 import pytest
 
 from tests.command_line import commands
-from tools.gallery import FOLDER, ROOT, Formatted, draw, gallery, section
+from tools.gallery import FOLDER, ROOT, Picture, draw, gallery, section
 
 
 def test_a_picture_is_made_by_its_command_and_shown_with_its_sentence(tmp_path):
-    shown = Formatted("The devices.", "costcore devices --output devices.csv")
+    shown = Picture("The devices.", "costcore devices --output devices.csv")
     draw([shown], tmp_path)
     assert (tmp_path / "devices.csv").read_text().count("\n") > 10
     assert f"![The devices.]({FOLDER}/devices.csv)" in section([shown]) and shown.command in section([shown])
@@ -19,7 +19,7 @@ def test_a_picture_is_made_by_its_command_and_shown_with_its_sentence(tmp_path):
 
 def test_a_command_that_fails_is_an_error(tmp_path):
     with pytest.raises(ValueError, match=r"costcore plot nothing\.onnx --output a\.svg: "):
-        draw([Formatted("Nothing.", "costcore plot nothing.onnx --output a.svg")], tmp_path)
+        draw([Picture("Nothing.", "costcore plot nothing.onnx --output a.svg")], tmp_path)
 
 
 def test_the_gallery_has_commands_that_differ_and_files_of_their_own():

@@ -1,9 +1,8 @@
-"""Collect the figures about costcore and other counters that can be computed again: python tools/benchmark.py.
+"""Collect reproducible figures of costcore and other counters: python tools/benchmark.py.
 
 Writes one JSON file for this release, ``docs/figures/VERSION.json``, and a page that compares the releases,
-``docs/figures.md``. A figure has the command that computes it alone. Instructions are counted now; the answers of
-counters are those of ``docs/scoreboard.json`` and ``docs/differential.json``, and the times those of
-``docs/speed.json``, which their commands write.
+``docs/figures.md``. Each figure names the command that computes it. Instructions are counted here; answers of counters
+come from ``docs/scoreboard.json`` and ``docs/differential.json``, times from ``docs/speed.json``.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ SPEED = """
 How long does costcore take beside the same work without it? `python benchmarks/speed.py --output docs/speed.json`
 measured these on
 {machine}.
-Ratios are of CPU time of one thread in one process, but for the sweep, which is by the clock and differed by an eighth
-between two runs. A bar is what costcore aims at.
-Rows without a bar are floors of the row above: a dispatch mode of PyTorch that does nothing, below which no hook in
-Python comes, and a compiled observer that notes shapes and prices nothing (`benchmarks/observer.cpp`).
+Ratios compare CPU time of one thread in one process. The sweep is timed by the clock; its ratio differed by an eighth
+between two runs. A bar is a goal of costcore.
+Rows without a bar are lower bounds of the row above: a dispatch mode of PyTorch that does nothing, the fastest hook in
+Python, and a compiled observer that records shapes without costs (`benchmarks/observer.cpp`).
 
 """
 
@@ -62,7 +61,7 @@ def instructions() -> Figures:
 
 
 def probes(data: dict) -> Figures:
-    """Return how many probes each counter answers well, of those that it was asked."""
+    """Return the number of good answers of each counter."""
     found: Figures = {}
     for name, result in data["tools"].items():
         tool = adapter(name)
@@ -76,7 +75,7 @@ def probes(data: dict) -> Figures:
 
 
 def random_networks(data: dict) -> Figures:
-    """Return for how many random networks the number of a counter is the count by hand, or follows from its rules."""
+    """Return for how many random networks a counter gives the count by hand, or the number that its rules give."""
     found: Figures = {}
     for name, own in data["tools"].items():
         verdicts = own["verdicts"]
@@ -88,7 +87,7 @@ def random_networks(data: dict) -> Figures:
 
 
 def page(releases: dict[str, dict]) -> str:
-    """Return the page that compares releases, given the content of their files, the oldest first."""
+    """Return the page that compares releases. Their files are given from oldest to newest."""
     *_, (last, newest) = releases.items()
     machine = ", ".join(f"{name} {number}" for name, number in newest["versions"].items())
     lines = [["figure", *releases, "computed by"], [":--", *["--:"] * len(releases), ":--"]]

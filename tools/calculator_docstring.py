@@ -81,7 +81,7 @@ class CalculatorDocstring:
 
     @property
     def symbols(self) -> list[str]:
-        """The names of the symbols in the order in which formulas are written: those of the outputs first."""
+        """The names of the symbols in the order of formulas: symbols of the outputs first."""
         inputs, outputs = self._sides
         dims = " ".join(dims for _, dims, _ in OPERAND.findall(outputs + inputs))
         return list(dict.fromkeys(re.findall(r"[A-Za-z]\w*", dims)))

@@ -13,7 +13,7 @@ INTRODUCTION = """\
 `report.under("fvcore")` counts a report as another tool does. The rules of each convention are a TOML file of their own
 in `costcore/analyses/conventions/data`, and these are all of them. A key is a canonical operator (`conv`), one of a
 framework (`aten:matmul`), a module with an operator that it runs itself (`nn.Conv2d/conv`), or a function (`F.relu`).
-The most specific key of a call decides. What no rule names is not counted. Several tables of a convention add up.\
+The most specific key of a call decides. Calls without a rule are not counted. Several tables of a convention add up.\
 """
 OPTIONS = {
     "live": "only calls on which the returned values depend",

@@ -1,9 +1,9 @@
 """Count random small networks with every counter: python tools/differential.py --count 10000 [--seed 0] [--tool thop].
 
-A network is a chain of layers from a grammar. Each layer states its multiply-accumulates by hand, so that costcore
-itself is held to an answer that it did not compute. A number of another tool is *equal*, or *explained* by the rules of
-that tool (`report.under(tool)`), or *refused*, or *unexplained*: then layers are left out as long as the disagreement
-stays, and the rest is printed. The same seed draws the same networks. ``--output`` adds the counts to a JSON file, so
+A network is a chain of layers from a grammar. Each layer states its multiply-accumulates by hand; costcore is checked
+against their sum. The number of another tool is *equal* to the sum, *explained* by the rules of the tool
+(`report.under(tool)`), *refused* with an error, or *unexplained*. Unexplained networks are reduced to the fewest layers
+that still disagree, and printed. The same seed draws the same networks. ``--output`` adds the counts to a JSON file, so
 that ranges of seeds may run one after the other.
 """
 
@@ -45,7 +45,7 @@ CONVENTIONS = {
 }
 """By adapter, the convention of costcore that has the tool's rules."""
 ONE_IMAGE = ("ptflops_modules",)
-"""Tools that divide modules by the batch, as they assume it from how they are called: they are asked with one image."""
+"""Tools that divide the counts of modules by an assumed batch size: they count one image."""
 
 
 def conv(x, r):
@@ -228,7 +228,7 @@ def count(drawn):
 
 
 def verdict(name, drawn, report=None):
-    """Return what a tool makes of a network, and its numbers."""
+    """Return the verdict on a tool, its number, and the expected numbers."""
     if name in ONE_IMAGE and drawn[0] > 1:
         drawn, report = (1, *drawn[1:]), None
     module, x, macs, _ = make(drawn)
@@ -282,10 +282,12 @@ def main(arguments=None):
     """Count networks; return 1 if costcore differs from a count by hand."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=200, help="how many networks")
-    parser.add_argument("--seed", type=int, default=0, help="the seed of the first network; the next have the next")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="the seed of the first network; later networks have the following seeds"
+    )
     parser.add_argument("--tool", action="append", choices=["costcore", *CONVENTIONS])
     parser.add_argument("--seconds", type=float, default=480, help="stop after this time")
-    parser.add_argument("--output", type=Path, help="a JSON file, to whose counts these are added")
+    parser.add_argument("--output", type=Path, help="a JSON file; the counts are added to it")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -306,13 +308,13 @@ def main(arguments=None):
             what, *_ = verdict(name, drawn, report)
             counts[name][what] += 1
             if what == "unexplained":
-                less = minimized(name, drawn)
-                _, found, expected = verdict(name, less)
-                kind = f"{name}: {', '.join(make(less)[3])}"
+                smaller = minimized(name, drawn)
+                _, found, expected = verdict(name, smaller)
+                kind = f"{name}: {', '.join(make(smaller)[3])}"
                 kinds[kind] += 1
                 if kind not in examples:
                     examples[kind] = f"seed {seed}: says {found}, expected {expected}"
-                    print(f"{examples[kind]}, {kind}\n  {make(less)[0]}\n  {less}", flush=True)
+                    print(f"{examples[kind]}, {kind}\n  {make(smaller)[0]}\n  {smaller}", flush=True)
     print(f"{done} networks from seed {options.seed} in {time.perf_counter() - begin:.0f} s")
     for name, found in counts.items():
         print(f"{name:18}", ", ".join(f"{what} {number}" for what, number in sorted(found.items())))

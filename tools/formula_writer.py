@@ -21,7 +21,7 @@ class FormulaWriter:
         self._order = {name: i for i, name in enumerate(symbols)}
 
     def factored(self, value: Any) -> str:
-        """Return `value` as text, the factors that all its terms share before a bracket."""
+        """Return `value` as text, with common factors of all terms before a bracket."""
         expression = sympy.expand(_with_ceilings(value))
         terms = [term.as_coeff_Mul() for term in sympy.Add.make_args(expression)]
         if len(terms) == 1:

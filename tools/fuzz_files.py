@@ -53,10 +53,10 @@ from costcore.reports.json import (  # noqa: E402
 from costcore.studies.sweeps.rows import RowFile  # noqa: E402
 
 SECONDS = 5
-"""How many seconds of processor time one file may take."""
+"""The maximum CPU time for one file."""
 
 BYTES = 1 << 30
-"""How much memory one file may take."""
+"""The maximum memory for one file, in bytes."""
 
 NUMBERS = (0, 1, -1, 2, 3, 7, 255, 1 << 31, (1 << 63) - 1, 1 << 80)
 TEXTS = ("", "n", "float32", "0", "a" * 300, "\x1b[31m", "=1+1", "<b>", "ſ", "\ud800")
@@ -71,9 +71,9 @@ class Kind(NamedTuple):
 
     Attributes:
         suffix: its suffix.
-        seeds: returns the files that are changed, as data.
+        seeds: returns valid files, as data.
         write: returns the text of a file.
-        use: reads a file and shows what it says; raises a ``CostError`` if it does not accept it.
+        use: reads and views a file; raises a ``CostError`` if it is not valid.
     """
 
     suffix: str
@@ -83,7 +83,7 @@ class Kind(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What became of the files: how many were accepted and refused, and every other outcome by its seed."""
+    """The number of accepted files, of refused files by message, and all other outcomes by seed."""
 
     accepted: int
     refused: Counter[str]
@@ -91,11 +91,11 @@ class Tally(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The places of data that can be changed.
+    """The values in data that can be changed.
 
     Attributes:
-        all: where every value is, as the keys that lead to it.
-        alike: values by the key under which they are.
+        all: the path of each value, as the keys that lead to it.
+        alike: the values by the last name on their path.
     """
 
     all: list[tuple[Any, ...]]
@@ -110,7 +110,7 @@ class Places(NamedTuple):
     def _add(self, data: Any, place: tuple[Any, ...], key: Any) -> None:
         items = enumerate(data) if isinstance(data, list) else data.items() if isinstance(data, dict) else ()
         for name, value in items:
-            # the last name that leads to a value, with how deep in lists below it the value is
+            # the last name on the path of a value, and the number of list levels below it
             inner = (name, 1) if isinstance(name, str) else (key[0], key[1] + 1) if isinstance(key, tuple) else key + 1
             self.all.append((*place, name))
             self.alike.setdefault(inner, []).append(value)
@@ -118,9 +118,9 @@ class Places(NamedTuple):
 
 
 def changed(data: Any, random: Random, places: Places | None = None) -> Any:
-    """Return data with one place changed, most often to what another place of the same key has.
+    """Return a copy of data with one value changed, most often to another value of the same key.
 
-    What is not changed is shared with ``data``, which stays as it is.
+    Unchanged parts are shared with ``data``.
 
     Args:
         data: the data.
@@ -164,7 +164,7 @@ def fuzzed(kind: Kind, first: int, n: int, most_seconds: float = float("inf")) -
     last = time.monotonic() + most_seconds
     with tempfile.TemporaryDirectory() as folder, _quiet():
         path = Path(folder, f"file{kind.suffix}")
-        for data, _ in seeds:  # what is not changed is accepted, and everything is imported
+        for data, _ in seeds:  # unchanged files are accepted; this also imports all modules
             path.write_text(kind.write(data), encoding="utf-8")
             kind.use(path)
         for number in range(first, first + n):
@@ -238,13 +238,13 @@ def networks() -> list[Report]:
 
 
 def _reports() -> list[Any]:
-    """Return the reports as they are saved, and without totals: these would have to change with every cost."""
+    """Return saved reports, with totals and without. Totals that do not fit the costs are refused."""
     saved = [report.to_dict() for report in networks()]
     return [*saved, *({**report, "total": {}} for report in saved)]
 
 
 def _with_total(data: Any) -> str:
-    """Return a report as text; if it has no totals, with those of its calls, as far as these can be read."""
+    """Return a report as text. Empty totals are filled with those of its calls, if these can be read."""
     text = json.dumps(data)
     if not isinstance(data, dict) or data.get("total") != {}:
         return text
@@ -277,7 +277,7 @@ VIEWS: tuple[Callable[[Report], object], ...] = (
     lambda report: report.to_csv(),
     lambda report: Report.from_json(report.to_json()),
 )
-"""What is asked of every accepted report. A view may refuse with a ``CostError``."""
+"""The views of every accepted report. A view may raise a ``CostError``."""
 
 
 def _use_report(path: Path) -> None:
@@ -356,7 +356,7 @@ def _devices() -> list[Any]:
 
 
 def _calibrations() -> list[Any]:
-    """Return a device with a calibration, which it states in seconds and for one call of three families."""
+    """Return a device with a calibration of three families, by one call of each."""
     points = (
         Point(OpSignature("linear", "product", (0.0, 10.0, 10.0, 0.0, 2.0, 0.0, 0.0), 1e12, 4e6), 1.0),
         Point(OpSignature("copy", "move", (0.0, 30.0, 0.0, 0.0), 0.0, 1e12), 1.0),
@@ -409,7 +409,7 @@ def _configurations() -> list[Any]:
 
 def _use_configuration(path: Path) -> None:
     model = load_model(f"hf:{path}")
-    with suppress(CostError):  # the usual inputs may not fit what was changed
+    with suppress(CostError):  # the default inputs may not fit the changes
         estimate(f"hf:{path}").show_report()
     repr(type(model))
 
@@ -428,12 +428,12 @@ KINDS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print how many files were accepted and refused, and what else became of any; return the exit status."""
+    """Print the outcomes of each kind of file; return 1 if a file raised another exception."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], help="default: all")
     parser.add_argument("--files", type=int, default=1000, help="files of each kind")
     parser.add_argument("--seed", type=int, default=0, help="the number of the first file")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="the most seconds for a kind")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="the maximum seconds for each kind")
     args = parser.parse_args(arguments)
     status = 0
     for name in args.kinds or KINDS:

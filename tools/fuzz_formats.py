@@ -1,9 +1,9 @@
 """Damage files of weights, of runtimes and of settings, and read them: python tools/fuzz_formats.py gguf --cases 1000.
 
 Whatever a file contains, reading it either works or raises a ``CostError`` within a few seconds and in little memory.
-Any other outcome is printed with the number that repeats it: --first N --cases 1. The files that are changed are those
-of the tests and of the package; those of plug-ins need the plug-in installed. With --replace, another thread writes
-other damaged files into the same file while it is read; which is read is chance then.
+Any other outcome is printed with the number that repeats it: --first N --cases 1. The original files are data of the
+tests and of the package; formats of plug-ins need the plug-in. With --replace, another thread overwrites the file while
+it is read, so an outcome may not repeat.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from costcore.analyses.conventions.convention import find_convention
 ROOT = Path(__file__).resolve().parents[1]
 
 SECONDS = 5
-"""How many seconds of processor time one file may take."""
+"""The maximum CPU time for one file."""
 
 MEGABYTES = 1024
-"""How much memory all files may take more than the program had before; imports of transformers are a third of it."""
+"""The maximum growth of memory over all files; imports of transformers take a third of it."""
 
 INTERESTING = (0, 1, 2, 7, 8, 127, 255, 256, 2**15, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1, 2**64 - 1)
 
@@ -58,7 +58,7 @@ SEEDS = {
     "jsonl": ("", ".jsonl"),
     "csv": ("", ".csv"),
 }
-"""The files that are changed, and the suffix of what is written, by format."""
+"""The original files, and the suffix of damaged files, by format."""
 
 
 TINY = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 50}
@@ -75,7 +75,7 @@ MADE = {
     ).encode(),
     "index": json.dumps({"metadata": {}, "weight_map": {"a.weight": "small_llama.safetensors"}}).encode(),
 }
-"""Files that are made here."""
+"""Original files that the repository does not contain."""
 
 
 class SlowError(BaseException):
@@ -83,7 +83,7 @@ class SlowError(BaseException):
 
 
 def seeds(kind: str) -> list[bytes]:
-    """Return the contents of the files of a format, those that gzip compressed decompressed."""
+    """Return the original files of a format, decompressed."""
     pattern, suffix = SEEDS[kind]
     if kind in MADE:
         return [MADE[kind]]
@@ -212,7 +212,7 @@ READERS: Mapping[str, Callable[[Path], None]] = {
     "jsonl": _use_rows,
     "csv": _use_rows,
 }
-"""How files are used that are not models by themselves."""
+"""Readers of files that are not models."""
 
 
 class Replacing(threading.Thread):
@@ -229,7 +229,7 @@ class Replacing(threading.Thread):
         self.is_over = False
 
     def run(self) -> None:
-        """Write until it is over; in place, so that who has the file open sees it change."""
+        """Write in place until ``is_over``, so that the open file changes for its reader."""
         while not self.is_over:
             content = self._random.choice(self._contents)
             with suppress(OSError), self._path.open("r+b") as file:
@@ -240,12 +240,12 @@ class Replacing(threading.Thread):
 
 
 def megabytes() -> float:
-    """Return the most memory that the process has used."""
+    """Return the peak memory of the process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the cases, and return 1 if a file had another outcome."""
+    """Run the cases; return 1 if a file was neither accepted nor refused with a ``CostError``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=SEEDS)
     parser.add_argument("--first", type=int, default=0)
@@ -263,7 +263,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"x{suffix}"
-        for data in files:  # which import the libraries
+        for data in files:  # original files are accepted; this also imports the libraries
             path.write_bytes(data)
             use(args.kind, path)
         for number in range(args.first, args.first + args.cases):

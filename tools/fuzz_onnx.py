@@ -32,7 +32,7 @@ GIB = 1 << 30
 
 
 class TooSlowError(BaseException):
-    """A case took longer than allowed; nothing that handles exceptions stops it."""
+    """A case took longer than allowed. It is no ``Exception``, so that no handler catches it."""
 
 
 def too_slow(*_: object) -> None:
@@ -41,9 +41,9 @@ def too_slow(*_: object) -> None:
 
 
 def look(content: bytes, random: Random) -> None:
-    """Count a model, and show all that is free of further inputs."""
+    """Count a model, and show every view that needs no further input."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # unknown operators are what is meant
+        warnings.simplefilter("ignore")  # such as those about unknown operators
         report = estimate(content, regroup=random.random() < 0.5)
         report.show_report(ost=io.StringIO())
         str(report)
@@ -55,7 +55,7 @@ def look(content: bytes, random: Random) -> None:
 
 
 def failure(seed: int, contents: list[bytes], seconds: float) -> str:
-    """Return why a case fails; ``""`` if it does not."""
+    """Return why a case failed; empty if it did not."""
     random = Random(seed)
     content = random.choice(MUTATIONS)(random.choice(contents), random)
     signal.setitimer(signal.ITIMER_PROF, seconds)
@@ -78,7 +78,7 @@ def main(argv: list[str] | None = None) -> Any:
     parser.add_argument("files", nargs="*", type=Path, help="ONNX files; default: the small models of the tests")
     parser.add_argument("--cases", type=int, default=40_000)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
-    parser.add_argument("--seconds", type=float, default=5.0, help="the most time of the processor for a case")
+    parser.add_argument("--seconds", type=float, default=5.0, help="the maximum CPU time for a case")
     options = parser.parse_args(argv)
     contents = [file.read_bytes() for file in options.files] or list(MODELS)
     signal.signal(signal.SIGPROF, too_slow)

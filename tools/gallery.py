@@ -1,4 +1,4 @@
-"""The gallery of the home page: pictures that are made by the commands below them when the site is built."""
+"""The gallery of the home page. The build of the site runs the command shown below each picture to make it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ FOLDER = "gallery"
 RUN = "from costcore.__main__ import run; sys.exit(run())"
 
 
-class Formatted(NamedTuple):
-    """A picture, or a page that is linked: what it shows, and the command that makes it."""
+class Picture(NamedTuple):
+    """A picture or a linked page: a sentence on it, and the command that makes it."""
 
     sentence: str
     command: str
@@ -37,12 +37,12 @@ class Formatted(NamedTuple):
         return shlex.split(self.command)[-1]
 
 
-def gallery(file: Path = ROOT / "docs" / "gallery.toml") -> list[Formatted]:
+def gallery(file: Path = ROOT / "docs" / "gallery.toml") -> list[Picture]:
     """Return the pictures in order."""
-    return [Formatted(**each) for each in tomllib.loads(file.read_text(encoding="utf-8"))["picture"]]
+    return [Picture(**each) for each in tomllib.loads(file.read_text(encoding="utf-8"))["picture"]]
 
 
-def draw(shown: Iterable[Formatted], folder: Path) -> None:
+def draw(shown: Iterable[Picture], folder: Path) -> None:
     """Run the commands in ``folder``.
 
     Raises:
@@ -57,13 +57,13 @@ def draw(shown: Iterable[Formatted], folder: Path) -> None:
             raise ValueError(f"{each.command}: {done.stderr or done.stdout or 'no file'}")
 
 
-def section(shown: Iterable[Formatted]) -> str:
+def section(shown: Iterable[Picture]) -> str:
     """Return the section of the home page, in Markdown."""
     figures = "\n".join(map(_figure, shown))
     return f'## Gallery\n\n<div class="gallery">\n\n{figures}\n</div>\n\n'
 
 
-def _figure(shown: Formatted) -> str:
+def _figure(shown: Picture) -> str:
     target = f"{FOLDER}/{shown.file}"
     is_page = target.endswith(".html")
     link = f"[{shown.sentence}]({target})" if is_page else f"![{shown.sentence}]({target})\n\n{shown.sentence}"

@@ -3,7 +3,7 @@
 python tools/make_details_md.py            # write DETAILS.md
 python tools/make_details_md.py --check    # print the difference and exit 1 if the committed file is not current
 
-The module of each calculator is written too, to calculators/index.py, by which costcore imports only those it needs.
+It also writes calculators/index.py, the module of each calculator, so that costcore imports only those it needs.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ the formulas assume.
 | cmp | comparisons, minima, maxima, selections, rounding, logic |
 | special | evaluations of exp, log, sqrt, pow, erf, tanh, sin and the like |
 | FLOPs | the sum of these; an fma counts as 1 by default (FMA = 1), and as 2 with `fma_1flop=False` (FMA = 2) |
-| MACs | multiply-accumulates of matrix products, whatever an fma counts as |
+| MACs | multiply-accumulates of matrix products; they do not depend on the weight of an fma |
 | read, written | **elements**; reports give bytes, each tensor at the size of its own dtype |
 | sent | elements that a process sends to others; reports give bytes (`mcomm`) |
 
@@ -81,8 +81,8 @@ ignores. An operator with an empty input or output costs no operations. The *pat
 compilers fuse it with, see [Fused traffic](docs/fused_traffic.md).
 
 The formulas are those of real numbers. Complex numbers are counted by their parts: a sum is 2 add, a product 4 mul and
-2 add, a product in a contraction 4 MACs, a function the operations of its definition in real numbers. An expanded view
-(stride 0) is read as what it is a view of.\
+2 add, a product in a contraction 4 MACs, a function the operations of its definition in real numbers. Reading an
+expanded tensor (stride 0) costs only the bytes of its base.\
 """
 EXAMPLE_SHAPES = "x[32, 512], w[1000, 512], b[1000] -> y[32, 1000]"
 EXAMPLE_TEXT = """\
@@ -119,7 +119,7 @@ class Entry(NamedTuple):
 
     @property
     def heading(self) -> str:
-        """The name of the operator; of a group of operators the summary of its docstring."""
+        """The name of the operator; for several operators, the summary of the docstring."""
         return self.ops[0] if len(self.ops) == 1 else self.docstring.summary
 
 
@@ -274,7 +274,7 @@ def line_of(calculator: Calculator) -> int:
 
 
 SECTION = re.compile(r"\n\n((?:#(?: .*)?\n)+)\n", re.MULTILINE)
-"""The comment that begins a section of a module: its title, and text if there is more to say."""
+"""The comment that begins a section of a module: a title, and optional text."""
 
 
 def sections(module: str) -> Iterator[tuple[int, str, str]]:

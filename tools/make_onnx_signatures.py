@@ -1,6 +1,6 @@
 """Write the signatures of onnx's operators that the frontend stores, ``python tools/make_onnx_signatures.py``.
 
-They are those of the installed onnx: with another release, the frontend asks onnx itself, which takes longer.
+They come from the installed onnx. With another release, the frontend asks onnx itself, which takes longer.
 """
 
 from __future__ import annotations

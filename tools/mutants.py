@@ -3,11 +3,11 @@
 A change that no test notices, a survivor, is printed with its difference. It is either equivalent, so that nothing
 could notice it, or a test is missing. The sample is seeded: ``--only NUMBER`` repeats one mutant.
 
-``--record`` first writes which tests of every area run which lines, and how long they take. A mutant then runs with
-the tests that run its line, the fastest files first, until the first that fails, in a process of its own, forked from
-one that has imported the frameworks. A process that does not end in time is ended, and counts as noticed. Python
-programs that tests start run the change too. The plug-ins that read files, and ``graphs``, need an environment in which
-all of them are installed, with coverage.
+``--record`` first writes which tests of every area run which lines, and how long they take. A mutant then runs only
+the tests that run its line, the fastest files first, until one fails. Each mutant has its own process, forked from one
+that has imported the frameworks. A process over its time limit is killed and counts as noticed. Python programs that
+tests start run the mutant, too. The areas ``coreml``, ``openvino``, ``tflite`` and ``graphs`` need an environment with
+all three plug-ins and coverage.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Mutant(NamedTuple):
-    """A changed file: the node of its tree that is changed, by its position in a walk, and which of its changes."""
+    """A changed file: the position of the changed node in ``ast.walk``, and the number of the change."""
 
     area: str
     path: Path
@@ -225,7 +225,7 @@ class Mutant(NamedTuple):
         return ast.fix_missing_locations(tree)
 
     def place(self) -> tuple[str, int, int]:
-        """Return the file, and the first and last line of what is changed; 0 and 0 if no call runs it."""
+        """Return the file, and the first and last line of the changed statement; 0 and 0 outside of functions."""
         tree = ast.parse(self.path.read_text(encoding="utf-8"))
         node = [*ast.walk(tree)][self.node]
         line = getattr(node, "lineno", 0)
@@ -249,7 +249,7 @@ class Mutant(NamedTuple):
 
 
 def changes(node: ast.AST) -> int:
-    """Return how many changes there are of a node."""
+    """Return the number of possible changes of a node."""
     if isinstance(node, (ast.BinOp, ast.AugAssign)):
         return int(type(node.op) in ARITHMETIC) + isinstance(node, ast.AugAssign)
     if isinstance(node, ast.Compare):
@@ -266,7 +266,7 @@ def changes(node: ast.AST) -> int:
 def _change(node: ast.AST, change: int) -> None:
     """Make one of the changes of a node."""
     if isinstance(node, ast.AugAssign) and change == changes(node) - 1:
-        node.op, node.value = ast.Add(), ast.Constant(0)  # as if the statement were not there
+        node.op, node.value = ast.Add(), ast.Constant(0)  # has no effect, as if the statement were missing
     elif isinstance(node, (ast.BinOp, ast.AugAssign)):
         node.op = ARITHMETIC[type(node.op)]()
     elif isinstance(node, ast.Compare):
@@ -283,8 +283,8 @@ def _change(node: ast.AST, change: int) -> None:
             node.operand = ast.UnaryOp(ast.Not(), node.operand)
 
 
-def _left_alone(tree: ast.Module) -> set[int]:
-    """Return the ids of nodes that decide no figure: annotations, texts of messages, what is raised, and imports."""
+def _without_effect(tree: ast.Module) -> set[int]:
+    """Return the ids of nodes that do not affect results: annotations, message texts, raised errors, cache sizes."""
     roots: list[ast.AST] = []
     for node in ast.walk(tree):
         roots += [part for name in ("annotation", "returns") if (part := getattr(node, name, None)) is not None]
@@ -314,7 +314,7 @@ def mutants_of(area: str) -> list[Mutant]:
     for name in AREAS[area][0]:
         for path in _files(name):
             tree = ast.parse(path.read_text(encoding="utf-8"))
-            alone = _left_alone(tree)
+            alone = _without_effect(tree)
             for number, node in enumerate(ast.walk(tree)):
                 if id(node) not in alone:
                     found += [Mutant(area, path, number, change) for change in range(changes(node))]
@@ -360,12 +360,12 @@ class _Finder(MetaPathFinder):
 
 
 class Recorder:
-    """A plug-in of pytest that notes which lines of the functions of some files each test runs.
+    """A pytest plug-in that records which lines in functions of some files each test runs.
 
-    What runs when a file is collected or set up counts for all of its tests.
+    Lines that run during collection or set-up of a test file count for all of its tests.
 
     Attributes:
-        seconds: how long every test took, the set-up included; only of those that passed.
+        seconds: the time of every passed test, including its set-up.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
@@ -397,7 +397,7 @@ class Recorder:
             self.seconds.pop(name, None)
 
     def lines(self) -> dict[str, dict[str, list[int]]]:
-        """Return the lines that run, by test, or by file for what is collected and set up, and by their file."""
+        """Return the executed lines by test (by test file for collection and set-up) and source file."""
         data, found = self._coverage.get_data(), defaultdict[str, dict[str, list[int]]](dict)
         for file in sorted(data.measured_files()):
             for line, names in sorted(data.contexts_by_lineno(file).items()):
@@ -414,7 +414,7 @@ def _body_lines(path: Path) -> set[int]:
 
 
 class Record(NamedTuple):
-    """What runs which lines in an area, as a file of :data:`RECORDS` has it: tests, or whole files, by their names."""
+    """The content of a file of :data:`RECORDS`: seconds by test, and lines by test or test file."""
 
     seconds: dict[str, float]
     lines: dict[str, dict[str, list[int]]]
@@ -424,9 +424,9 @@ class Record(NamedTuple):
         return cls(**json.loads((RECORDS / f"{area}.json").read_text(encoding="utf-8")))
 
     def tests(self, mutant: Mutant, most_seconds: float) -> list[str]:
-        """Return the tests that run a mutant, or its file if it is in no function. Fast files are first.
+        """Return the tests that run a mutant, or its file if it is outside of functions; fast files first.
 
-        If it runs as its file is imported, all others follow: any of them may read what it makes.
+        If the mutant runs at import, all other tests follow, because it may affect any of them.
         """
         file, first, last = mutant.place()
         lines = range(first, last + 1) if first else range(1, 1 << 20)
@@ -520,7 +520,7 @@ def run(tests: Sequence[str], mutant: Mutant, seconds: float) -> tuple[str, str]
                     functions = [str((ROOT / name).relative_to(ROOT)) for name in missing]
                     if not any(test.partition("[")[0] in functions for test in tests if "[" in test):
                         raise ValueError(f"{functions[0]} is not found: --record {mutant.area} again")
-                    # The change is in the name of a case: all cases of its function take its place.
+                    # The mutant changes the name of a parametrized case: run all cases of its function.
                     bare = ((test, test.partition("[")[0]) for test in tests)
                     return run([*dict.fromkeys(f if f in functions else test for test, f in bare)], mutant, seconds)
                 failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", text, re.MULTILINE)
@@ -542,8 +542,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the number of the first mutant")
     parser.add_argument("--step", type=int, default=1, help="run every STEPth mutant from the first")
     parser.add_argument("--only", type=int, nargs="*", help="run the mutants of these numbers")
-    parser.add_argument("--seconds", type=float, default=60, help="the most seconds of the tests of a mutant")
-    parser.add_argument("--until", type=float, default=float("inf"), help="the most seconds of all")
+    parser.add_argument("--seconds", type=float, default=60, help="the maximum seconds for the tests of a mutant")
+    parser.add_argument("--until", type=float, default=float("inf"), help="the maximum seconds for all mutants")
     args = parser.parse_args(arguments)
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))

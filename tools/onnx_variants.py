@@ -1,8 +1,8 @@
-"""Compare shapes of every standard operator, with other settings, with those that ONNX Runtime returns.
+"""Compare inferred shapes of all standard operators, with varied settings, with shapes of ONNX Runtime.
 
 Run in the root of the repository, in an environment with onnxruntime: ``python tools/onnx_variants.py [--cases 20000]
 [--seed 0]``. Operators that ONNX Runtime lacks are run by onnx's reference evaluator; nodes that fail are left out.
-Prints every node that is refused here, has no price, or has another shape, and exits with 1 if there is one.
+Prints every node that costcore refuses, cannot price, or gives another shape; exits with 1 if there is one.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def run(content: bytes, inputs: dict[str, Any]) -> list[Any] | None:
     try:
         session = onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
         found: list[Any] = session.run(None, inputs)
-    except Exception:  # whatever it refuses, in a class of its own for each reason
+    except Exception:  # each reason has its own class
         return None
     return found
 
 
 class OnnxRuntime:
-    """ONNX Runtime in a process of its own, as some nodes abort it."""
+    """ONNX Runtime in its own process, because some nodes abort it."""
 
     def __init__(self) -> None:
         self._pool = ProcessPoolExecutor(1)

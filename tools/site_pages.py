@@ -76,13 +76,13 @@ def navigation(file: Path = NAVIGATION) -> list[Section]:
 
 
 def search_words(file: Path = NAVIGATION) -> dict[str, list[str]]:
-    """Return what readers may call the subject of a page, by the page, for the search."""
+    """Return other words for the subject of each page, for the search."""
     words: dict[str, list[str]] = tomllib.loads(file.read_text(encoding="utf-8"))["words"]
     return words
 
 
 def excerpts(made: Mapping[str, str], longest: int = 220) -> dict[str, list[str]]:
-    """Return the paragraphs of every guide as plain text, by page, of which the search shows one."""
+    """Return the paragraphs of every guide as plain text, by page; the search shows one of them."""
     found = {}
     for page, text in made.items():
         if "/" in page or page == "changelog.md":
@@ -119,7 +119,7 @@ class Chapter(NamedTuple):
 
 
 def chapters(details: str) -> list[Chapter]:
-    """Return the chapters of DETAILS.md; what comes before the first family is one chapter, the index page."""
+    """Return the chapters of DETAILS.md; the text before the first family is the first chapter, the index page."""
     head, *parts = re.split(r"^(?=## )", details, flags=re.MULTILINE)
     first = next(i for i, part in enumerate(parts) if part.startswith("## Index by task")) + 1
     found = [Chapter("Operators", DOCUMENTS["DETAILS.md"], "".join([head, *parts[:first]]))]
@@ -132,7 +132,7 @@ def chapters(details: str) -> list[Chapter]:
 
 
 class Places:
-    """Where every document, heading and file of the repository is in the site.
+    """The places of documents, headings and files of the repository in the site.
 
     Args:
         root: the repository.
@@ -213,7 +213,7 @@ def api_pages() -> Iterator[tuple[str, str]]:
 
 
 def example_section(before: str, code: str) -> str:
-    """Return the section with an example; names that only the lines ``before`` define are explained by them."""
+    """Return the section with an example. If it uses names that the lines ``before`` define, these come first."""
     used = any(re.search(rf"\b{name}\b", code) for name in ("net", "report", "nn", "torch"))
     whole = f"{before.strip()}\n\n{code.strip()}" if used else f"import costcore\n\n{code.strip()}"
     return f"\n## Example\n\n```python\n{whole}\n```\n"

@@ -1,4 +1,4 @@
-"""Tests every pair of PyTorch and Python that people have, each in an environment of its own, removed afterwards.
+"""Test every pair of PyTorch and Python that people have, each in its own environment, which is removed afterwards.
 
 ``make test-matrix`` runs all pairs, one at a time, and prints a table; ``make test-matrix PAIRS="2.15.0/3.13"`` some of
 them. An environment takes 5 to 6 GB and some minutes to install. Interpreters are found as ``python3.13`` or by pyenv.
@@ -27,10 +27,10 @@ else:
 ROOT = Path(__file__).parents[1]
 
 OWN = ("setuptools", "transformers", "ruff")
-"""Packages of the extra ``dev`` that a pair installs otherwise, or that no test runs."""
+"""Packages of the extra ``dev`` that no test needs, or that each pair installs in its own version."""
 
 TESTERS = "wheel pluggy texttable tqdm tomli"
-"""What is needed beside the extra ``dev``."""
+"""Packages that are needed in addition to the extra ``dev``."""
 
 NO_PYTHON = "not tested: there is no Python"
 
@@ -61,7 +61,7 @@ PAIRS = (
     Pair("2.15.0", "3.13"),
     Pair("2.15.0", "3.14"),
 )
-"""The oldest release with the oldest of everything else, the newest with the newest, and what is between."""
+"""The oldest release with the oldest packages, the newest with the newest, and some in between."""
 
 
 def wanted(names: Sequence[str]) -> list[Pair]:
@@ -79,7 +79,7 @@ def wanted(names: Sequence[str]) -> list[Pair]:
 
 
 def interpreter(python: str) -> str | None:
-    """Return the path of a Python, of a pyenv if none is on the search path; None if there is none."""
+    """Return the path of a Python: from the search path, else from pyenv; None if neither has it."""
     found = shutil.which(f"python{python}")
     if found and subprocess.run([found, "-I", "-c", ""], capture_output=True, check=False).returncode == 0:
         return found
@@ -111,7 +111,7 @@ def environment(pair: Pair, base: str) -> Iterator[Path]:
 
 
 def run_tests(python: Path, arguments: Sequence[str]) -> str:
-    """Run the tests as ``make test`` does, and return the last line that pytest prints, with its status if it broke."""
+    """Run the tests as ``make test`` does; return the last line of pytest, with its status if pytest broke."""
     variables = {"COSTCORE_TEST_FRONTENDS": "pytorch,chainer,onnx", "PYTHONPATH": str(ROOT)}
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
     command += ["--numprocesses", "auto", "--maxprocesses", "4", "--dist", "worksteal", *arguments]
@@ -129,7 +129,7 @@ def run_tests(python: Path, arguments: Sequence[str]) -> str:
 
 
 def result_of(pair: Pair, arguments: Sequence[str]) -> str:
-    """Return what came of a pair: the last line of pytest, or why it was not tested."""
+    """Return the result of a pair: the last line of pytest, or why the pair was not tested."""
     base = interpreter(pair.python)
     if base is None:
         return f"{NO_PYTHON} {pair.python}"
@@ -141,7 +141,7 @@ def result_of(pair: Pair, arguments: Sequence[str]) -> str:
 
 
 def has_passed(result: str, *, is_named: bool) -> bool:
-    """Return whether no test of a pair failed; a pair that nobody named needs no interpreter."""
+    """Return whether all tests of a pair passed. A missing interpreter is a failure only if the pair was named."""
     if result.startswith(NO_PYTHON):
         return not is_named
     return re.search(r"\bpassed\b", result) is not None and re.search(r"failed|error", result) is None

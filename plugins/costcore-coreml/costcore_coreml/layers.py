@@ -1,6 +1,6 @@
 """Translate layers of the older neural-network format to MIL operations.
 
-Numbers are fields of NeuralNetwork.proto.
+Integers in tables and arguments of :class:`Message` methods are field numbers of NeuralNetwork.proto.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ PLAIN = {
 COMPARISONS = frozenset(range(815, 833))
 """Comparisons that may have a constant (``alpha``) as second operand."""
 
-OTHERS = {
+UNSUPPORTED = {
     605: "branch",
     615: "loop",
     620: "loopBreak",
@@ -122,7 +122,7 @@ OTHERS = {
     1200: "randomUniformDynamic",
     1220: "randomBernoulliDynamic",
 }
-"""Names of unsupported layers by field: they run networks inside them, or their result shapes depend on data."""
+"""Names of unsupported layers by field: they contain networks, or the shapes of their results depend on data."""
 
 FIRST_LAYER, LAST_LAYER = 100, 2000
 """The range of fields for the parameters of a layer."""
@@ -201,18 +201,15 @@ def _operations(layer: Message) -> list[Operation]:
         return [_operation(PLAIN[field], name, operands, outputs)]
     if field in LAYERS and (inputs or field in WITHOUT_OPERAND):
         read = Layer(parameters, inputs, len(outputs))
-        before = [(kind, {"x": inputs[:1], **found}) for kind, found in (_shifted(parameters) if field == 220 else [])]
+        before = [
+            (kind, {"x": inputs[:1], **found}) for kind, found in (_scale_and_shift(parameters) if field == 220 else [])
+        ]
         return _in_turn(name, [*before, LAYERS[field](read), *_biased(field, parameters, inputs)], outputs)
-    kind = f"custom layer {parameters.text(10)[:80] or '?'}" if field == 500 else OTHERS.get(field, f"layer {field}")
-    return [
-        _operation(
-            kind, name, dict(zip(("x", *(f"x{i}" for i in range(1, 64))), map(_one, inputs), strict=False)), outputs
-        )
-    ]
-
-
-def _one(name: str) -> list[str | GraphValue]:
-    return [name]
+    kind = (
+        f"custom layer {parameters.text(10)[:80] or '?'}" if field == 500 else UNSUPPORTED.get(field, f"layer {field}")
+    )
+    names = ("x", *(f"x{i}" for i in range(1, 64)))
+    return [_operation(kind, name, {key: [value] for key, value in zip(names, inputs, strict=False)}, outputs)]
 
 
 def _operation(kind: str, name: str, operands: Operands, outputs: Sequence[str]) -> Operation:
@@ -228,7 +225,7 @@ def _in_turn(name: str, steps: Sequence[tuple[str, Operands]], outputs: Sequence
     return found
 
 
-def _shifted(p: Message) -> list[tuple[str, Operands]]:
+def _scale_and_shift(p: Message) -> list[tuple[str, Operands]]:
     """Return the ``scale * x + shift`` that precedes the function of a ``unary`` layer; empty by default."""
     scale, shift = (p.floats(5) or [0.0])[0] or 1.0, (p.floats(4) or [0.0])[0]
     return [] if (scale, shift) == (1.0, 0.0) else [("linear_activation", {})]
@@ -255,6 +252,10 @@ def _text(value: str) -> list[str | GraphValue]:
     return [GraphValue((), "string", is_stored=True, data=(value,))]
 
 
+def _flag(value: object) -> list[str | GraphValue]:
+    return [GraphValue((), "bool", is_stored=True, data=(bool(value),))]
+
+
 def _integers(*data: int) -> list[str | GraphValue]:
     return [_constant(data, "int32")]
 
@@ -269,7 +270,7 @@ def _weight(weights: Message, *shape: int) -> list[str | GraphValue]:
     return [GraphValue(shape, dtype, is_stored=True)]
 
 
-def _windows(p: Message, valid: int, same: int) -> dict[str, list[str | GraphValue]]:
+def _window_padding(p: Message, valid: int, same: int) -> dict[str, list[str | GraphValue]]:
     """Return the padding of a convolution or pooling."""
     if p.has(same):
         return {"pad_type": _text("same_lower" if p.one(same).integer(1) == 1 else "same")}
@@ -297,7 +298,7 @@ def _convolution(layer: Layer) -> tuple[str, Operands]:
         "groups": _integers(groups),
         "strides": _pair(p, 30),
         **({} if is_transposed else {"dilations": _pair(p, 40)}),
-        **_windows(p, 50, 51),
+        **_window_padding(p, 50, 51),
     }
     if p.integer(70):
         operands["bias"] = _weight(p.one(91), outputs)
@@ -311,15 +312,13 @@ def _pooling(layer: Layer) -> tuple[str, Operands]:
     kind = _one_of(("max", "avg", "l2"), p.integer(1), "pooling")
     if p.integer(60):
         reductions = {"max": "reduce_max", "avg": "reduce_mean", "l2": "reduce_l2_norm"}
-        keeps = GraphValue((), "bool", is_stored=True, data=(True,))
-        return reductions[kind], {"x": layer.x, "axes": _integers(-2, -1), "keep_dims": [keeps]}
+        return reductions[kind], {"x": layer.x, "axes": _integers(-2, -1), "keep_dims": _flag(True)}
     operands = {"x": layer.x, "kernel_sizes": _pair(p, 10, 3), "strides": _pair(p, 20)}
     if p.has(32):
         pad = p.one(32).integers(10) or [0, 0]
         sides = _integers(*(n for each in pad[:2] for n in (each, each)))
-        ceiling = GraphValue((), "bool", is_stored=True, data=(True,))
-        return f"{kind}_pool", {**operands, "pad_type": _text("custom"), "pad": sides, "ceil_mode": [ceiling]}
-    return f"{kind}_pool", {**operands, **_windows(p, 30, 31)}
+        return f"{kind}_pool", {**operands, "pad_type": _text("custom"), "pad": sides, "ceil_mode": _flag(True)}
+    return f"{kind}_pool", {**operands, **_window_padding(p, 30, 31)}
 
 
 def _inner_product(layer: Layer) -> tuple[str, Operands]:
@@ -330,7 +329,7 @@ def _inner_product(layer: Layer) -> tuple[str, Operands]:
 
 def _batch_norm(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    if p.integer(5):  # the mean and variance are those of the data
+    if p.integer(5):  # mean and variance are computed from the data
         parts = {"gamma": _weight(p.one(15), p.integer(1)), "beta": _weight(p.one(16), p.integer(1))}
         return "instance_norm", {"x": layer.x, **parts}
     fields = {"gamma": 15, "beta": 16, "mean": 17, "variance": 18}
@@ -404,7 +403,7 @@ def _padding(layer: Layer) -> tuple[str, Operands]:
 def _constant_pad(layer: Layer) -> tuple[str, Operands]:
     p, x = layer.parameters, layer.x
     pad = p.integers(2)
-    if p.integer(3):  # one of each pair is the least size of the axis
+    if p.integer(3):  # the larger number of each pair is the minimum size of an axis
         return "pad", {"x": x, "least": _integers(*map(max, pad[::2], pad[1::2]))}
     return "pad", {"x": x, "pad": layer.second or _integers(*pad)}
 
@@ -444,7 +443,7 @@ def _repeated(layer: Layer) -> tuple[str, Operands]:
 
 
 def _listed(kind: str, name: str, number: int = 1) -> Callable[[Layer], tuple[str, Operands]]:
-    """Return the reader of a layer with a list of axes."""
+    """Return the reader of a layer with a list of integers, such as axes or a shape."""
     return lambda layer: (kind, {"x": layer.x, name: _integers(*layer.parameters.integers(number))})
 
 
@@ -453,21 +452,17 @@ def _reduction(kind: str) -> Callable[[Layer], tuple[str, Operands]]:
 
     def read(layer: Layer) -> tuple[str, Operands]:
         p = layer.parameters
-        keeps = GraphValue((), "bool", is_stored=True, data=(bool(p.integer(2)),))
         axes = {} if p.integer(3) else {"axes": _integers(*p.integers(1))}
-        return kind, {"x": layer.x, "keep_dims": [keeps], **axes}
+        return kind, {"x": layer.x, "keep_dims": _flag(p.integer(2)), **axes}
 
     return read
 
 
 def _matmul(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
-    turned = {
-        f"transpose_{side}": [GraphValue((), "bool", is_stored=True, data=(bool(p.integer(number)),))]
-        for side, number in (("x", 1), ("y", 2))
-    }
     if layer.second:
-        return "matmul", {"x": layer.x, "y": layer.second, **turned}
+        transposes = {"transpose_x": _flag(p.integer(1)), "transpose_y": _flag(p.integer(2))}
+        return "matmul", {"x": layer.x, "y": layer.second, **transposes}
     return "matmul", {"x": layer.x, "y": _weight(p.one(8), p.integer(5), p.integer(6))}
 
 
@@ -492,10 +487,6 @@ def _one_of(members: Sequence[T], number: int, kind: str) -> T:
     if not 0 <= number < len(members):
         raise CostError(f"{kind} {number} is unknown (expected 0 to {len(members) - 1})")
     return members[number]
-
-
-def _flag(value: object) -> list[str | GraphValue]:
-    return [GraphValue((), "bool", is_stored=True, data=(bool(value),))]
 
 
 def _crop(layer: Layer) -> tuple[str, Operands]:
@@ -691,7 +682,7 @@ def _one_hot(layer: Layer) -> tuple[str, Operands]:
     return "one_hot", {"indices": layer.x, "one_hot_vector_size": size, "axis": axis}
 
 
-def _windows_of(layer: Layer) -> tuple[str, Operands]:
+def _sliding_windows(layer: Layer) -> tuple[str, Operands]:
     p = layer.parameters
     sizes = {"size": _integers(p.integer(2)), "stride": _integers(p.integer(3) or 1)}
     return "sliding_windows", {"x": layer.x, "axis": _integers(p.integer(1)), **sizes}
@@ -785,7 +776,7 @@ LAYERS: Mapping[int, Callable[[Layer], tuple[str, Operands]]] = {
     980: _concat_nd,
     985: _listed("transpose", "perm"),
     995: _static_slice,
-    1005: _windows_of,
+    1005: _sliding_windows,
     1015: _topk,
     1020: _best("reduce_argmin"),
     1025: _best("reduce_argmax"),

@@ -1,4 +1,4 @@
-"""Parse a Core ML model into plain data. ``weight.bin`` is never opened: types have all sizes."""
+"""Parse a Core ML model into plain data. ``weight.bin`` is never opened: the graph states all shapes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ DTYPES: Mapping[int, str] = {
 PACKED = {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "uint32": "I", "float16": "e"}
 """``struct`` formats of dtypes that are stored as bytes."""
 
-OTHERS = {
+GRAPHLESS = {
     **dict.fromkeys((300, 400), "generalized linear model"),
     **dict.fromkeys((301, 401), "support vector machine"),
     **dict.fromkeys((302, 402), "ensemble of trees"),
@@ -80,10 +80,10 @@ OTHERS = {
     2006: "audio feature print",
     3000: "encrypted model",
 }
-"""Kinds of models without a graph, by their field of the file."""
+"""Kinds of models without a graph, by field number of the specification."""
 
 PIPELINES = (200, 201, 202)
-"""The fields of pipelines: classifiers, regressors, others."""
+"""Field numbers of pipelines: classifiers, regressors, others."""
 
 STEPS: Mapping[int, tuple[str, Sequence[str]]] = {
     602: ("concat", ()),
@@ -95,7 +95,7 @@ STEPS: Mapping[int, tuple[str, Sequence[str]]] = {
 """Operations for pipeline stages without a graph, with operand names. Other stages are named after their kind."""
 
 NETWORKS = (303, 403, 500)
-"""The fields of neural networks in the older format: regressors, classifiers, others."""
+"""Field numbers of neural networks in the older format: regressors, classifiers, others."""
 
 
 class TypeInfo(NamedTuple):
@@ -112,7 +112,7 @@ NO_TENSOR = TypeInfo(None, "string")
 
 
 def bits_type(bits: int) -> str:
-    """Return the type of integers of a few bits; those that no type has are in bytes."""
+    """Return the unsigned dtype of a bit width; ``uint8`` if no dtype has this width."""
     return kind if (kind := f"uint{bits}") in BITS else "uint8"
 
 
@@ -123,7 +123,7 @@ class Operation(NamedTuple):
         type: its name in MIL, ``conv``.
         name: its own name.
         inputs: its operands by name, each a list of value names or constants.
-        outputs: names and types of its results; None for a type that the file does not have.
+        outputs: names and types of its results; the type is None if the file does not state it.
         blocks: its nested blocks.
     """
 
@@ -239,7 +239,7 @@ def _model(root: Message, depth: int = 0) -> Model:
     for number in PIPELINES:
         if root.has(number):
             return Model({}, features, "main", version, stages=_stages(root.one(number), number, depth))
-    for number, what in OTHERS.items():
+    for number, what in GRAPHLESS.items():
         if root.has(number) and not depth:
             raise CostError(f"not a network: it is a model of the kind {what!r}, which has no graph")
         if root.has(number):
@@ -256,7 +256,7 @@ def _model(root: Message, depth: int = 0) -> Model:
 def _stages(pipeline: Message, number: int, depth: int) -> list[tuple[str, Model]]:
     """Return the names and models of a pipeline; a model without a name is named after its number."""
     if depth > DEEPEST:
-        raise ValueError(f"pipelines are inside each other more than {DEEPEST} deep")
+        raise ValueError(f"pipelines are nested more than {DEEPEST} deep")
     stages = pipeline if number == PIPELINES[-1] else pipeline.one(1)
     names, models = stages.texts(2), stages.all(1)
     if not models:
@@ -266,9 +266,9 @@ def _stages(pipeline: Message, number: int, depth: int) -> list[tuple[str, Model
 
 
 def _step(number: int, description: Message) -> Block:
-    """Return one operation for a pipeline stage without a graph; its description has the inputs and results."""
-    given, made = ([(each.text(1), _described(each.one(3))) for each in description.all(place)] for place in (1, 10))
-    kind, names = STEPS.get(number, (OTHERS[number], ()))
+    """Return one operation for a pipeline stage without a graph; the model description has its inputs and results."""
+    given, made = ([(each.text(1), _feature_type(each.one(3))) for each in description.all(place)] for place in (1, 10))
+    kind, names = STEPS.get(number, (GRAPHLESS[number], ()))
     operands: dict[str, Sequence[str | GraphValue]] = {
         names[i] if i < len(names) else f"x{i}": [name] for i, (name, _) in enumerate(given)
     }
@@ -278,7 +278,7 @@ def _step(number: int, description: Message) -> Block:
     return Block(given, [name for name, _ in made], [Operation(kind, "", operands, outputs)])
 
 
-def _described(kind: Message) -> TypeInfo:
+def _feature_type(kind: Message) -> TypeInfo:
     """Return the type of a feature: a tensor or a scalar; strings and dictionaries become scalar strings."""
     if (feature := _feature(kind)) is not None:
         return TypeInfo(feature.shape, "float32")
@@ -327,12 +327,12 @@ def _function(function: Message) -> Block:
 
 
 def _named_types(owner: Message, number: int) -> list[tuple[str, TypeInfo]]:
-    return [(name, owner.made(span, _type)) for name, span in owner.entries(number)]
+    return [(name, owner.cached(span, _type)) for name, span in owner.entries(number)]
 
 
 def _block(block: Message, inputs: Sequence[tuple[str, TypeInfo]] | None = None, depth: int = 0) -> Block:
     if depth > DEEPEST:
-        raise ValueError(f"blocks are inside each other more than {DEEPEST} deep")
+        raise ValueError(f"blocks are nested more than {DEEPEST} deep")
     given = _named_types(block, 1) if inputs is None else inputs
     return Block(given, block.texts(2), [_operation(each, depth) for each in block.each(3)])
 
@@ -349,16 +349,16 @@ def _operation(operation: Message, depth: int) -> Operation:
         if text := operation.only_text(span, *OF_ARGUMENT):
             inputs[key] = [text]
         else:
-            given = operation.made(span, _argument)
+            given = operation.cached(span, _argument)
             inputs[key] = [each if isinstance(each, str) else _constant_value(*each) for each in given]
     name = ""
     for key, span in operation.entries(5):
         if key == "name" and kind == "const" and outputs:
             name = outputs[0][0]
         elif key == "name":
-            name = operation.only_text(span, *OF_VALUE) or str((operation.made(span, _constant)[2] or ("",))[0])
+            name = operation.only_text(span, *OF_VALUE) or str((operation.cached(span, _constant)[2] or ("",))[0])
         else:
-            inputs.setdefault(key, [_constant_value(*operation.made(span, _constant))])
+            inputs.setdefault(key, [_constant_value(*operation.cached(span, _constant))])
     blocks = [_block(each, None, depth + 1) for each in operation.all(4)] if operation.has(4) else ()
     return _new_operation(Operation, (kind, name, inputs, outputs, blocks))
 
@@ -397,7 +397,7 @@ def _argument(argument: Message) -> list[str | Constant]:
 
 def _constant(value: Message) -> Constant:
     """Return a constant, with its elements if it is small."""
-    kind = value.made(value.span(2), _type)
+    kind = value.cached(value.span(2), _type)
     shape = tuple(size or 0 for size in kind.shape or ())
     is_small = value.has(3) and prod(shape) <= MOST_VALUES
     return shape, kind.dtype, _elements(value.one(3).one(1), kind.dtype) if is_small else None

@@ -14,23 +14,8 @@ UNARY: Mapping[str, str] = {
     **{
         name: name
         for name in (
-            *(
-                "abs",
-                "acos",
-                "acosh",
-                "asin",
-                "asinh",
-                "atan",
-                "atanh",
-                "ceil",
-                "cos",
-                "cosh",
-                "erf",
-                "exp",
-                "exp2",
-                "floor",
-                "log",
-            ),
+            *("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp", "exp2"),
+            *("floor", "log"),
             *("logical_not", "relu", "relu6", "round", "rsqrt", "sigmoid", "sign", "silu", "sin", "sinh", "softplus"),
             *("softsign", "sqrt", "square", "tan", "tanh"),
         )
@@ -104,41 +89,19 @@ MOVES: Mapping[str, str] = {
 
 OLDER = frozenset(
     (
-        *(
-            "acosh",
-            "asinh",
-            "broadcast_like",
-            "broadcast_to",
-            "cosine_similarity",
-            "crop_like",
-            "dot",
-            "mvn",
-            "old_flatten",
-            "old_linear",
-            "old_reshape",
-            "subtract_mean",
-            "old_embedding",
-            "old_gru",
-            "old_lstm",
-        ),
-        *(
-            "array feature extractor",
-            "old_rnn",
-            "one-hot encoder",
-            "random_bernoulli_like",
-            "random_normal_like",
-            "random_uniform_like",
-            "slice_axis",
-        ),
+        *("acosh", "asinh", "broadcast_like", "broadcast_to", "cosine_similarity", "crop_like", "dot", "mvn"),
+        *("old_embedding", "old_flatten", "old_gru", "old_linear", "old_lstm", "old_reshape", "old_rnn"),
+        *("random_bernoulli_like", "random_normal_like", "random_uniform_like", "slice_axis", "subtract_mean"),
+        *("array feature extractor", "one-hot encoder"),
     )
 )
-"""Operations that MIL does not have: of layers in the older format, and of pipeline stages."""
+"""Operations that MIL lacks: they stand for layers of the older format and for pipeline stages."""
 
 LEARNED_BY = frozenset(("add", "gather", "matmul", "mul", "real_div", "sub"))
-"""Operations whose constants of several floats are learned. In layers, the row says which operands are."""
+"""Elementary operations whose constants of several floats are learned. Rows of layers name their learned operands."""
 
 WALKED = frozenset(("cond", "const", "read_state", "while_loop"))
-"""Operations that are values or have blocks; the walker handles them."""
+"""Operations without a row: constants, states, branches and loops, which the walker handles."""
 
 OPERANDS: Mapping[str, Sequence[str]] = {
     name: operands.split()
@@ -195,7 +158,7 @@ LEAST_AXES: Mapping[str, Sequence[int]] = {
     "batch_norm": (2, 1, 1),
     **dict.fromkeys(("affine", "resample"), (4,)),
 }
-"""The fewest axes of these operands; all others may have none."""
+"""The minimum rank of the operands in :data:`OPERANDS`, in the same order; others may be scalars."""
 
 
 @element_wise
@@ -236,7 +199,7 @@ def _axes(name: str = "axes") -> Source:
     return lambda a: axes_of(a, name, a["x"].ndim)
 
 
-def _kept(a: Arguments) -> Any:
+def _topk_size(a: Arguments) -> Any:
     return a["outputs"][0].shape[int(number(a, "axis", -1))]
 
 
@@ -300,7 +263,7 @@ def _is_table(a: Arguments) -> bool:
 
 
 def _vectors(name: str, shape: tuple[int, int]) -> Source:
-    """Return a source for vectors ``[…, C, 1, 1]`` as matrices, of which -1 is the axis of C."""
+    """Return a source that views vectors ``[…, C, 1, 1]`` as matrices of ``shape``, where -1 stands for C."""
     return lambda a: a[name].viewed(*a[name].shape[:-3], *(a[name].shape[-3] if n < 0 else n for n in shape))
 
 
@@ -350,10 +313,10 @@ def row(native: str, op: str, inputs: Mapping[str, Source] = X, **attrs: Source)
 
 
 DATA = {"x": operand("data"), "indices": operand("indices"), "updates": operand("updates")}
-JOINS = {"sub": "add", "update": "none"}
-"""What joins an element and its update, as formulas name it: a difference costs what a sum does."""
+SCATTER_MODES = {"sub": "add", "update": "none"}
+"""Names of scatter modes in formulas. A subtraction costs as much as an addition."""
 
-MODE: Source = lambda a: JOINS.get(found := number(a, "mode", "add"), found)  # noqa: E731
+MODE: Source = lambda a: SCATTER_MODES.get(found := number(a, "mode", "add"), found)  # noqa: E731
 LINEAR: Source = lambda a: "linear"  # noqa: E731
 NEAREST: Source = lambda a: "nearest"  # noqa: E731
 
@@ -471,7 +434,7 @@ ROWS: tuple[Row, ...] = (
         for name in ("list_scatter", "list_write")
     ),
     row("list_length", "shape", {"x": operand("ls")}),
-    row("topk", "topk", axis=_axis(), k=_kept),
+    row("topk", "topk", axis=_axis(), k=_topk_size),
     row("argsort", "argsort", axis=_axis()),
     row("non_zero", "nonzero"),
     row("cumsum", "cumsum", axis=_axis(default=0)),

@@ -306,7 +306,7 @@ def _slid(a: Arguments) -> Shape:
 def _box_resized(a: Arguments) -> Shape:
     boxes = a["roi" if "roi" in a else "boxes"].shape
     sides = number(a, "target_height", 1), number(a, "target_width", 1)
-    # boxes ``[N, 1, 5, 1, 1]`` begin with the index of their image, ``[N, 1, 4, 1, 1]`` are cut from every image
+    # boxes ``[N, 1, 5, 1, 1]`` begin with the index of their image, ``[N, 1, 4, 1, 1]`` apply to every image
     count = boxes[:1] if len(boxes) == 2 else (boxes[0], a["x"].shape[-4] if boxes[2] == 4 else 1)
     return (*count, a["x"].shape[-3], *sides)
 
@@ -341,7 +341,7 @@ def _scaled(a: Arguments) -> Shape | None:
     *outer, height, width = a["x"].shape
     if all(float(factor).is_integer() for factor in factors):
         return (*outer, height * int(factors[0]), width * int(factors[1]))
-    # float32 1.1 is meant to be 11 / 10
+    # undo the rounding to float32: 11 / 10 is stored as 1.10000002
     exact = [Fraction(float(factor)).limit_denominator(1 << 14) for factor in factors]
     return (*outer, as_integer(times(height, exact[0])), as_integer(times(width, exact[1])))
 
@@ -360,7 +360,7 @@ def _permuted(a: Arguments) -> Shape | None:
     perm, x = values(a, "perm"), a["x"].shape
     if perm is None:
         return None
-    if len(perm) == 4 and len(x) == 5:  # layers of the older format leave the second axis where it is
+    if len(perm) == 4 and len(x) == 5:  # layers of the older format keep the second axis in place
         first, *others = (axis + (axis > 0) for axis in perm)
         perm = (first, 1, *others)
     return tuple(x[axis] for axis in perm) if perm else x
@@ -377,7 +377,7 @@ def _old_linear(a: Arguments) -> Shape:
 
 
 def _old_flattened(a: Arguments) -> Shape:
-    """Return channels, rows and columns as channels; ``[N, C]`` is what stands for ``[N, C, 1, 1]``."""
+    """Return channels, rows and columns as channels; ``[N, C]`` stands for ``[N, C, 1, 1]``."""
     x = a["x"].shape
     return (*x[:-3], prod(x[-3:]), 1, 1) if len(x) > 2 else x
 

@@ -21,7 +21,7 @@ from .shapes import Found, data_of, shapes_of
 COMPRESSED = "constexpr_"
 """The prefix of operations that decompress weights."""
 
-AS_STORED = "weights are compressed: they are read as they are stored, and unpacking them is not counted"
+AS_STORED = "weights are compressed: they are read in stored form, and unpacking them is not counted"
 
 RANDOM = "random_"
 
@@ -62,12 +62,11 @@ class Walker:
     def _block(self, block: Block, values: dict[str, GraphValue], place: Place) -> list[GraphValue]:
         """Record a block, add the results of its operations to ``values``, and return its outputs."""
         for operation in block.operations:
+            # fast path: most operations are constants
             if operation.type == "const" and len(operation.inputs) == len(operation.outputs) == 1:
                 given = operation.inputs.get("val", ())
-                if len(given) == 1 and isinstance(
-                    value := given[0], GraphValue
-                ):  # fast path: most operations are constants
-                    values[operation.outputs[0][0]] = value
+                if len(given) == 1 and isinstance(given[0], GraphValue):
+                    values[operation.outputs[0][0]] = given[0]
                     continue
             arguments = {name: self._argument(operation, given, values) for name, given in operation.inputs.items()}
             if operation.type == "const":
@@ -84,18 +83,20 @@ class Walker:
                 raise CostError(f"{_text(operation)} has no result")
             for (name, _), value in zip(operation.outputs, made, strict=False):
                 values[name] = value
-        return [_known(name, values, "the block") for name in block.outputs]
+        return [_known(name, values) for name in block.outputs]
 
     def _argument(self, operation: Operation, given: Sequence[Any], values: Mapping[str, GraphValue]) -> Any:
         """Return an operand: a value, or a list of values."""
         try:
             found = [each if isinstance(each, GraphValue) else values[each] for each in given]
         except KeyError as error:
-            raise CostError(f"{_text(operation)} reads {error.args[0]!r}, which nothing before it makes") from None
+            raise CostError(
+                f"{_text(operation)} reads {error.args[0]!r}, but no earlier operation has this result"
+            ) from None
         return found if len(found) != 1 else found[0]
 
     def _unpacked(self, operation: Operation, arguments: Mapping[str, Any]) -> list[GraphValue]:
-        """Return a decompressed weight as a compressed value; ``beside`` has all operands but the one with the codes.
+        """Return the compressed weight of a decompression; its ``beside`` has all operands except the codes.
 
         Raises:
             CostError: if an operand or a shape is missing.
@@ -104,7 +105,7 @@ class Walker:
         main = next((given[name] for name in MAIN if name in given), None)
         shapes = [kind.shape for _, kind in operation.outputs if kind is not None and kind.shape is not None]
         if main is None or len(shapes) != len(operation.outputs) or any(None in shape for shape in shapes):
-            raise CostError(f"{_text(operation)} has no operand or no shape")
+            raise CostError(f"{_text(operation)} has no weight or no shape")
         beside = [given[name] for name in PARTS if name in given and given[name] is not main]
         dtype = _bits(operation.type, main, given.get("lut"))
         sizes = tuple(size or 0 for size in shapes[-1]) if shapes else ()
@@ -175,7 +176,7 @@ class Walker:
         return self._block(block, {**values, **{value.name: value for value in made}}, place)
 
     def _returned(self, operation: Operation, inner: Sequence[GraphValue]) -> list[GraphValue]:
-        """Return the results of a loop or branch; ``inner`` are the results of a block."""
+        """Return the results of a loop or branch, with the shapes of ``inner``, the results of one of its blocks."""
         shapes = [value.shape for value in inner] + [None] * len(operation.outputs)
         return [self._value(name, kind, shape) for (name, kind), shape in zip(operation.outputs, shapes, strict=False)]
 
@@ -193,7 +194,7 @@ class Walker:
             if kind is None and shape is None:
                 if not given:
                     raise CostError(f"the shape of {name!r} does not follow from the operands of {operation.type}")
-                what = f"the shape of {operation.type} is not known: taken to be that of its operand"
+                what = f"the shape of {operation.type} is unknown: assumed equal to the shape of its operand"
                 self._recording.recorder.assume(what, name)
                 shape = given[0].shape
             made.append(self._value(name, kind, shape, default))
@@ -226,7 +227,7 @@ class Walker:
 
 
 MASKS = ("data_mask", "indices_mask")
-"""Operands with a sparsity mask, which operations with two results return, too."""
+"""Operands with a sparsity mask. An operation with two results returns its mask first."""
 
 MAIN = ("indices_nonzero_data", "quantized_data", "data", "indices", "mask", "nonzero_data", "source_val")
 """Operands that may hold the stored codes of a weight, in order of preference."""
@@ -261,9 +262,9 @@ def as_size(size: Any) -> Dim:
         raise CostError(f"{size!r} is not a size") from error
 
 
-def _known(name: str, values: Mapping[str, GraphValue], reader: str) -> GraphValue:
+def _known(name: str, values: Mapping[str, GraphValue]) -> GraphValue:
     if name not in values:
-        raise CostError(f"{reader} reads {name!r}, which nothing before it makes")
+        raise CostError(f"the block returns {name!r}, but none of its operations has this result")
     return values[name]
 
 

@@ -15,7 +15,7 @@ MOST_MESSAGES = 100_000
 """The maximum length of a list of messages, such as the operations of a block; language models have 20,000."""
 
 MOST_VALUES = 1024
-"""The maximum numbers read from a list; shapes, axes and paddings have a few."""
+"""The maximum number of values read from a list; shapes, axes and paddings have a few."""
 
 NAME, CONTENT = 0x0A, 0x12
 """The tags of fields 1 and 2 with texts or messages."""
@@ -32,13 +32,13 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 class File:
     """The bytes of a file, and the number of fields that may still be read."""
 
-    __slots__ = ("content", "known", "left")
+    __slots__ = ("cache", "content", "fields_left")
 
     def __init__(self, content: Any) -> None:
         self.content = content
-        self.left = MOST_FIELDS
-        self.known: dict[tuple[Any, bytes], Any] = {}
-        """The cache of :meth:`Message.made`, by function and bytes."""
+        self.fields_left = MOST_FIELDS
+        self.cache: dict[tuple[Any, bytes], Any] = {}
+        """The cache of :meth:`Message.cached`, by function and bytes."""
 
     def varint(self, position: int, end: int) -> tuple[int, int]:
         """Return the number at a position, and the position after it.
@@ -98,8 +98,8 @@ class Message:
                 fields[number].append(value)
             else:
                 fields[number] = [value]
-            file.left -= 1
-            if file.left < 0:
+            file.fields_left -= 1
+            if file.fields_left < 0:
                 raise ValueError("it has more fields than are read")
 
     def has(self, number: int) -> bool:
@@ -163,19 +163,19 @@ class Message:
             found.append((entry.text(1), entry.span(2)))
         return found
 
-    def made(self, span: Span, make: Callable[[Message], T]) -> T:
+    def cached(self, span: Span, make: Callable[[Message], T]) -> T:
         """Return ``make(message)``; results for short messages are cached by their bytes."""
         start, end = span
         if end - start > SHORT:
             return make(Message(self._file, start, end))
         key = make, self._file.content[start:end]
-        found = self._file.known.get(key)
+        found = self._file.cache.get(key)
         if found is None:
-            found = self._file.known[key] = make(Message(self._file, start, end))
+            found = self._file.cache[key] = make(Message(self._file, start, end))
         return found
 
     def only_text(self, span: Span, *tags: int) -> str:
-        """Follow a path of tags to a text; empty if a field follows it, or the message is long."""
+        """Follow a path of tags to a text; empty if the text is not the last field, or the message is long."""
         (start, end), content = span, self._file.content
         if end - start >= 0x80:
             return ""
@@ -244,5 +244,5 @@ class Message:
 
 def _span(value: int | tuple[int, int]) -> tuple[int, int]:
     if isinstance(value, int):
-        raise ValueError("a field has another type than the format says")
+        raise ValueError("a field has a type that does not fit the format")
     return value

@@ -432,9 +432,9 @@ def relu(reads="%x"):
         (number(1, 4) + part(555, b""), "of the kind 'custom model'"),
         (
             number(1, 4) + part(500, part(1, part(1, "l"), part(2, "x"), part(3, "y"), part(420, b""))),
-            "reads 'x', which nothing",
+            "reads 'x', but no earlier operation",
         ),
-        (program(X, relu("%z")), "reads 'z', which nothing before it makes"),
+        (program(X, relu("%z")), "reads 'z', but no earlier operation has this result"),
         (program(X, Op("relu", {}, {"y": V((2,))})), r"\(relu\) has no operand x"),
         (program(X, Op("linear", {"x": "%x", "weight": V((3,), stored=True)}, {"y": V((2,))})), "weight has 1 axes"),
         (program(X, Op("relu", {"x": "%x"}, {}), outputs=["x"]), "has no result"),

@@ -227,7 +227,7 @@ def test_models_inside_each_other_are_bounded(depth):
     for _ in range(DEEPEST + 1 + depth):
         content = number(1, 4) + part(2, part(1, feature("x", (1, 5)))) + part(202, part(1, content))
     if depth:
-        with pytest.raises(CostError, match="pipelines are inside each other more than"):
+        with pytest.raises(CostError, match="pipelines are nested more than"):
             estimate(saved(content))
     else:
         assert len(estimate(saved(content)).calls) == 1
@@ -244,7 +244,7 @@ def test_blocks_inside_each_other_are_bounded(depth):
     function = given + part(2, "CoreML7") + part(3, part(1, "CoreML7"), part(2, inner))
     path = saved(number(1, 8) + part(502, number(1, 1), part(2, part(1, "main"), part(2, function))))
     if depth:
-        with pytest.raises(CostError, match="blocks are inside each other more than"):
+        with pytest.raises(CostError, match="blocks are nested more than"):
             estimate(path)
     else:
         assert estimate(path).total_report["flops"] == 0

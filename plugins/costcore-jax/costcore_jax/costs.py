@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from costcore.ir import Calculator, Cost, Layer, Operations, element_wise, pattern, prod
 
-OF_ONE_ELEMENT: Mapping[str, Operations] = {
+PER_ELEMENT: Mapping[str, Operations] = {
     "clz": Operations(cmp=1),
     "igamma_grad_a": Operations(special=1),
     "mulhi": Operations(mul=1),
@@ -20,7 +20,7 @@ OF_ONE_ELEMENT: Mapping[str, Operations] = {
 @element_wise
 def calc_element(layer: Layer) -> Cost:
     """Return the cost of an elementwise primitive."""
-    operations = OF_ONE_ELEMENT[layer.op.partition("::")[2]]
+    operations = PER_ELEMENT[layer.op.partition("::")[2]]
     return Cost(layer.out.size * operations, layer.read, layer.written, layer.attrs)
 
 
@@ -28,7 +28,7 @@ def calc_element(layer: Layer) -> Cost:
 def calc_select_and_scatter_add(layer: Layer) -> Cost:
     """Gradient of max-pooling: dy is added at the largest element of every window.
 
-    Per window of k elements k - 1 cmp, which find it again, and 1 add.
+    Per window of k elements: k - 1 cmp to find the largest element, and 1 add.
     """
     windows, k = layer["dy"].size, prod(layer.attrs["kernel"])
     return Cost(windows * Operations(cmp=k - 1, add=1), layer.read, layer.written, layer.attrs)
@@ -103,7 +103,7 @@ def calc_addupdate(layer: Layer) -> Cost:
 
 
 CALCULATORS: Mapping[str, Calculator] = {
-    **{f"jax::{name}": calc_element for name in OF_ONE_ELEMENT},
+    **{f"jax::{name}": calc_element for name in PER_ELEMENT},
     "jax::addupdate": calc_addupdate,
     "jax::cholesky_update": calc_cholesky_update,
     "input_dilated_conv": calc_input_dilated_conv,

@@ -132,27 +132,29 @@ def record_program(
     if trips is not None and (not isinstance(trips, int) or isinstance(trips, bool) or trips < 0):
         raise ValueError(f"trips must be an integer of 0 or more (got {trips!r})")
     with _model_errors(name):
-        capture = _Capture(program, positional, by_name, backward=backward)
-        closed, removed = without_dead_code(capture.trace())
+        captured = _Capture(program, positional, by_name, backward=backward)
+        closed, removed = without_dead_code(captured.trace())
     recorder.frameworks["jax"] = jax.__version__
     if program.assumed:
         recorder.assume(program.assumed)
     if removed:
         recorder.notes.append(f"equations that no output needs are not counted, as XLA removes them: {removed}")
-    values = capture.values(recorder)
-    owned = list(capture.owned(values))
+    values = captured.values(recorder)
+    owned = list(captured.owned(values))
     recording = Recording(recorder, program.root or root_of(closed.jaxpr, [owner for owner, _ in owned]))
     walker = Walker(recording, HANDLERS, trips)
     constants = [constant_of(array) for array in closed.consts]
     outputs = walker.walk(closed.jaxpr, constants, values, Place())
     recording.find_optimizer()
-    given = values[: len(values) - capture.n_gradients]
+    given = values[: len(values) - captured.n_gradients]
     recorder.inputs += [recording.identity(value) for value in given if value.role == "data"]
     recorder.buffers += [recording.identity(value) for value in values if value.role == "state"]
     recorder.returned += [recording.identity(value) for value in outputs if value.dtype]
     if any(call.region for call in recorder.calls):
-        recorder.dataflow = Dataflow(unknown=("what loops and branches of a jaxpr carry and stack is not followed",))
-    recorder.n_params_model = capture.n_params(values)
+        recorder.dataflow = Dataflow(
+            unknown=("values that loops and branches of a jaxpr carry or stack are not tracked",)
+        )
+    recorder.n_params_model = captured.n_params(values)
     closed_over = sum(value.size for value in constants if value.shape and "float" in value.dtype)
     if closed_over and recorder.n_params_model is None:
         recorder.notes.append(
@@ -281,8 +283,8 @@ def _model_errors(name: str) -> Iterator[None]:
     except CostError:
         raise
     except Exception as error:
-        remedy = ". Pass the model as an argument of the function" if _changes_closure(error) else ""
-        raise CostError(f"{name}: tracing raised {type(error).__name__}: {_short(error)}{remedy}") from error
+        suggestion = ". Pass the model as an argument of the function" if _changes_closure(error) else ""
+        raise CostError(f"{name}: tracing raised {type(error).__name__}: {_short(error)}{suggestion}") from error
 
 
 def _changes_closure(error: Exception) -> bool:

@@ -104,10 +104,10 @@ class Graph:
             return None
         if number is not None and not isclose(found, number, rel_tol=TOLERANCE, abs_tol=1e-12):
             return None
-        return tuple(self._makes(value))
+        return tuple(self._equations_before(value))
 
     def computed(self, value: Value, op: Op) -> tuple[tuple[int, ...], Sequence[Value]] | str:
-        """Return the equation of ``op`` that computes a value with skipped equations after it, and its inputs."""
+        """Return the equations from ``op`` to a value, and the inputs of ``op``; its primitive if it is not found."""
         nodes: list[int] = []
         source: Value | None = value
         while source is not None and (position := self.producer(source)) is not None:
@@ -126,7 +126,7 @@ class Graph:
             value = self.history[position].inputs[0]
         return value, tuple(casts)
 
-    def _makes(self, value: Value) -> Iterator[int]:
+    def _equations_before(self, value: Value) -> Iterator[int]:
         position = self.producer(value)
         while position is not None:
             yield position
@@ -529,7 +529,7 @@ def _attention(match: Match, root: Recorded, graph: Graph) -> Group | None:
         return None
     # queries and keys have the same features; the keys have as many steps as the values
     q, k = pair if pair[1].steps == values.contracted else pair[::-1]
-    if k.steps != values.contracted or not _is_over(k.steps, match, graph):
+    if k.steps != values.contracted or not _is_softmax_over_keys(k.steps, match, graph):
         return None
     if "scaled" in match.values:
         q, k = (side._replace(value=_unscaled(side.value, match)) for side in (q, k))
@@ -546,7 +546,7 @@ def _attention(match: Match, root: Recorded, graph: Graph) -> Group | None:
     return Layer("attention", layer.inputs, [y]), found
 
 
-def _is_over(keys: Dim, match: Match, graph: Graph) -> bool:
+def _is_softmax_over_keys(keys: Dim, match: Match, graph: Graph) -> bool:
     """Return whether the softmax is over the axis of the keys alone."""
     reductions = [graph.history[i] for i in match.nodes if graph.history[i].primitive in ("reduce_max", "reduce_sum")]
     axes = [(each.inputs[0].shape, each.params["axes"]) for each in reductions]
@@ -657,11 +657,11 @@ class _Search:
         for name, decomposition in patterns.items():
             self.graph.misses = Misses() if name in self.near_misses.patterns else None
             for match in matches(decomposition.pattern, root.outputs[0], self.graph):
-                if self._is_taken(match, decomposition, position):
+                if self._try_match(match, decomposition, position):
                     return
             self.near_misses.add(name, self.graph.misses, f"equation {position} ({root.primitive})")
 
-    def _is_taken(self, match: Match, decomposition: Decomposition, position: int) -> bool:
+    def _try_match(self, match: Match, decomposition: Decomposition, position: int) -> bool:
         """Turn a match into a group if no other equation reads its inner values; return whether it did."""
         nodes = self._separate(frozenset(match.nodes), position)
         if not isinstance(nodes, str):

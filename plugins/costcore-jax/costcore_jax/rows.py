@@ -458,7 +458,7 @@ def body(a: Arguments, name: str = "jaxpr") -> str:
     return jaxpr.eqns[0].primitive.name if len(jaxpr.eqns) == 1 and len(jaxpr.outvars) == 1 else ""
 
 
-def _counted_axis(name: str) -> Callable[[Arguments], Any]:
+def _nonnegative_axis(name: str) -> Callable[[Arguments], Any]:
     return lambda a: int(a[name]) % a["inputs"][0].ndim
 
 
@@ -474,9 +474,9 @@ REDUCTION: tuple[Row, ...] = (
         when=lambda a: len(a["outputs"]) == 1 and body(a) in BY_BODY,
         ops=tuple(BY_BODY.values()),
     ),
-    row("sort", "sort", {"x": operand(0), "x*": lambda a: a["inputs"][1:]}, axis=_counted_axis("dimension")),
+    row("sort", "sort", {"x": operand(0), "x*": lambda a: a["inputs"][1:]}, axis=_nonnegative_axis("dimension")),
     row("top_k", "topk", X, axis=lambda a: int(a.get("axis", -1)) % a["inputs"][0].ndim, k=lambda a: a["k"]),
-    row("approx_top_k", "topk", X, axis=_counted_axis("reduction_dimension"), k=lambda a: a["k"]),
+    row("approx_top_k", "topk", X, axis=_nonnegative_axis("reduction_dimension"), k=lambda a: a["k"]),
 )
 
 
@@ -493,7 +493,7 @@ WINDOW = {
     "padding": _window_padding,
 }
 
-JOINS = ("add", "max", "min", "mul")
+WINDOW_FUNCTIONS = ("add", "max", "min", "mul")
 """Primitives that combine two elements of a window."""
 
 POOLING: tuple[Row, ...] = (
@@ -505,7 +505,7 @@ POOLING: tuple[Row, ...] = (
         "window_reduction",
         X,
         {**WINDOW, "by": body},
-        when=lambda a: len(a["outputs"]) == 1 and body(a) in JOINS,
+        when=lambda a: len(a["outputs"]) == 1 and body(a) in WINDOW_FUNCTIONS,
     ),
     row("select_and_scatter_add", "jax::select_and_scatter_add", {"dy": operand(0), "x": operand(1)}, **WINDOW),
     Row(
@@ -565,7 +565,7 @@ LINEAR_ALGEBRA: tuple[Row, ...] = (
 # Fourier transforms
 
 
-KINDS = ("fft", "real_fft", "inverse_real_fft")
+FOURIER_OPERATORS = ("fft", "real_fft", "inverse_real_fft")
 
 
 def _kind(a: Arguments) -> str:
@@ -578,13 +578,13 @@ def _transformed_axes(a: Arguments) -> Any:
     return tuple(range(rank - len(a["fft_lengths"]), rank))
 
 
-TRANSFORMS: tuple[Row, ...] = (Row("jax::fft", _kind, X, {"axes": _transformed_axes}, ops=KINDS),)
+TRANSFORMS: tuple[Row, ...] = (Row("jax::fft", _kind, X, {"axes": _transformed_axes}, ops=FOURIER_OPERATORS),)
 
 
 # Layout
 
 
-SAME = (
+IDENTITIES = (
     *("copy_p", "device_put", "layout_constraint", "name", "optimization_barrier", "pvary", "reshard", "tie"),
     *("sharding_constraint", "stop_gradient", "to_edtype", "from_edtype", "reduced_vary_cast_p"),
     *("vary_unreduced_cast_p", "with_memory_space_constraint", "pin", "unpin", "dce_sink", "empty_ref", "new_ref"),
@@ -592,7 +592,7 @@ SAME = (
 )
 """Primitives that return their operands."""
 
-NOTHING = (
+WITHOUT_ELEMENTS = (
     *("after_all", "axis_index", "create_token", "debug_callback", "debug_print", "dim_as_value", "dimension_size"),
     *("box_get", "box_set", "log_extend", "log_read", "new_box", "new_log"),
     *("inspect_sharding", "iota_2x32_shape", "platform_index", "shape_assertion", "check", "unreachable"),
@@ -624,8 +624,8 @@ def _dtype(a: Arguments) -> str:
 
 
 LAYOUT: tuple[Row, ...] = (
-    *(Row(f"jax::{name}", "identity", X if name != "empty_ref" else {}) for name in SAME),
-    *(Row(f"jax::{name}", "shape") for name in NOTHING),
+    *(Row(f"jax::{name}", "identity", X if name != "empty_ref" else {}) for name in IDENTITIES),
+    *(Row(f"jax::{name}", "shape") for name in WITHOUT_ELEMENTS),
     *(row(name, "reshape") for name in ("reshape", "squeeze", "expand_dims")),
     Row("jax::broadcast_in_dim", "reshape", X, when=_keeps_elements),
     Row("jax::broadcast_in_dim", "full", when=_is_number),
@@ -670,7 +670,7 @@ SCATTERS = {
     "scatter_mul": "mul",
     "scatter_sub": "add",
 }
-"""How a scatter combines an element and its update."""
+"""The function that combines an element and its update. A subtraction costs as much as an addition."""
 
 
 def _is_embedding(a: Arguments) -> bool:
@@ -742,7 +742,7 @@ COLLECTIVES: Mapping[str, str] = {
 }
 """Collectives without a reduction."""
 
-JOINING: Mapping[str, tuple[str, str]] = {
+REDUCING: Mapping[str, tuple[str, str]] = {
     "pmax": ("all_reduce", "max"),
     "pmin": ("all_reduce", "min"),
     "psum": ("all_reduce", "sum"),
@@ -753,12 +753,14 @@ JOINING: Mapping[str, tuple[str, str]] = {
     "reduce_scatter": ("reduce_scatter", "sum"),
     "unreduced_reduce_scatter": ("reduce_scatter", "sum"),
 }
-"""Collectives with a reduction, by operator and reduction."""
+"""Collectives with a reduction: the operator and the reduction."""
 
-OPERATORS: Mapping[str, str] = {**COLLECTIVES, **{name: op for name, (op, _) in JOINING.items()}}
+OPERATORS: Mapping[str, str] = {**COLLECTIVES, **{name: op for name, (op, _) in REDUCING.items()}}
 
-STARTED = ("all_gather", "all_gather_reduced", "all_to_all", "pbroadcast", "ppermute", "psum", "psum_invariant")
-STARTED_MORE = ("reduce_scatter", "unreduced_psum", "unreduced_reduce_scatter")
+ASYNCHRONOUS = (
+    *("all_gather", "all_gather_reduced", "all_to_all", "pbroadcast", "ppermute", "psum", "psum_invariant"),
+    *("reduce_scatter", "unreduced_psum", "unreduced_reduce_scatter"),
+)
 """Asynchronous collectives: ``…_start`` starts the communication, ``…_done`` waits for it."""
 
 
@@ -783,13 +785,10 @@ COMMUNICATION: tuple[Row, ...] = (
     *(Row(f"jax::{name}", op, X, {"group_size": group_size}, is_known) for name, op in COLLECTIVES.items()),
     *(
         Row(f"jax::{name}", op, XS, {"group_size": group_size, "reduce": constant(how)}, is_known)
-        for name, (op, how) in JOINING.items()
+        for name, (op, how) in REDUCING.items()
     ),
-    *(
-        Row(f"jax::{name}_start", OPERATORS[name], XS, {"group_size": group_size}, is_known)
-        for name in (*STARTED, *STARTED_MORE)
-    ),
-    *(Row(f"jax::{name}_done", "identity", X) for name in (*STARTED, *STARTED_MORE)),
+    *(Row(f"jax::{name}_start", OPERATORS[name], XS, {"group_size": group_size}, is_known) for name in ASYNCHRONOUS),
+    *(Row(f"jax::{name}_done", "identity", X) for name in ASYNCHRONOUS),
 )
 
 

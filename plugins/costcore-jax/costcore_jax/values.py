@@ -263,7 +263,7 @@ class Owner(NamedTuple):
     is_frozen: bool = False
 
 
-def nobody(path: Any) -> Owner:
+def owner_without_module(path: Any) -> Owner:
     """Return an owner without a module, for variables of a plain function."""
     return Owner("param")
 
@@ -283,7 +283,7 @@ class Program:
 
     function: Callable[..., Any]
     variables: Any = ()
-    owner: Callable[[Any], Owner] = nobody
+    owner: Callable[[Any], Owner] = owner_without_module
     root: str = ""
     types: Mapping[str, str] = field(default_factory=dict)
     assumed: str = ""

@@ -51,7 +51,7 @@ VIEWS = frozenset(
 """Primitives that pass on all elements, if the output is as large as the input."""
 
 MOVES = frozenset(("convert_element_type", "transpose", "slice", "concatenate", "split", "dynamic_slice"))
-"""Primitives that move or cast elements: of weights, the results are weights again."""
+"""Primitives that move or cast elements: the result of a weight is a weight."""
 
 
 PRODUCTS = frozenset(
@@ -133,7 +133,7 @@ class Recording:
         reads_gradient = any(value.has_gradient for value in inputs)
         phase = place.names.inside(equation).phase(reads_gradient)
         for value in outputs:
-            self._follow(name, equation.params, inputs, value)
+            self._propagate(name, equation.params, inputs, value)
             value.has_gradient = reads_gradient or phase == "backward"
         for value in (*inputs, *outputs):
             self.identity(value)  # before rows create views, which must have the same id
@@ -159,7 +159,7 @@ class Recording:
             inputs=tuple(map(self.identity, translation.inputs)),
             outputs=tuple(map(self.identity, translation.outputs)),
             parameters=tuple(dict.fromkeys(v.parameter for v in translation.inputs if v.parameter)),
-            where=(_line(equation) if names.lines is None else names.lines)
+            where=(_source_lines(equation) if names.lines is None else names.lines)
             if self.recorder.tracebacks or not translation.has_row
             else "",
         )
@@ -167,9 +167,9 @@ class Recording:
         self.history.append(Recorded(name, equation.params, tuple(inputs), tuple(outputs), call, names.is_derivative))
 
     def find_optimizer(self) -> None:
-        """Move equations that only the optimizer reads into its phase: decays of its state and of the weights.
+        """Move equations to the optimizer's phase if only the optimizer reads them, such as decays of its state.
 
-        A product, and what is computed from one, stays: it may be a model whose output is combined with a gradient.
+        Products, and values computed from them, stay: they may belong to a model whose output meets a gradient.
         """
         readers: dict[int, list[int]] = {}
         of_products: set[int] = set()
@@ -207,7 +207,7 @@ class Recording:
             value.identity = self.recorder.new_id()
         return value.identity
 
-    def _follow(self, name: str, params: Mapping[str, Any], inputs: Sequence[Value], output: Value) -> None:
+    def _propagate(self, name: str, params: Mapping[str, Any], inputs: Sequence[Value], output: Value) -> None:
         """Propagate properties of the inputs to an output: parameter, weight, known number."""
         given = [value for value in inputs if value.dtype and not (value.number is not None and not value.shape)]
         output.number = dim_of(params["dim"]) if name == "dim_as_value" else number_of(name, inputs, output.dtype)
@@ -233,7 +233,7 @@ def describe(value: Any, role: Role) -> Tensor | None:
     return value.tensor() if isinstance(value, Value) else None
 
 
-def _line(equation: Any) -> str:
+def _source_lines(equation: Any) -> str:
     """Return the user's source lines of an equation as a formatted traceback.
 
     JAX keeps only lines inside the traced function. If all are in libraries, lines outside of JAX are returned.
@@ -309,7 +309,7 @@ class Walker:
         """Return the value of a variable or a literal."""
         return constant_of(atom.val, atom.aval) if isinstance(atom, Literal) else values[atom]
 
-    def number_of_loop(self) -> int:
+    def next_loop_number(self) -> int:
         """Return the next number for a loop with unknown trip count, from 1."""
         self._loops += 1
         return self._loops
@@ -420,7 +420,7 @@ def while_loop(walker: Walker, equation: Any, inputs: list[Value], place: Place)
         trips = walker.trips
         walker.recording.recorder.assume(f"the trip count of a while loop depends on data: {trips} (trips)", name)
     elif trips is None:
-        trips = symbol_of(f"trips_{walker.number_of_loop()}")
+        trips = symbol_of(f"trips_{walker.next_loop_number()}")
         walker.recording.recorder.assume(
             f"the trip count of a while loop depends on data: it is the symbol {trips}. Give it with trips=…", name
         )
@@ -435,7 +435,7 @@ def while_loop(walker: Walker, equation: Any, inputs: list[Value], place: Place)
 def _counted_trips(params: Mapping[str, Any], shared: Sequence[Value], entering: Sequence[Value]) -> Dim | None:
     """Return the trip count of ``for i in range(start, stop)`` with known bounds; None for any other loop.
 
-    TensorFlow joins several such comparisons by ``and``; the first that fails ends the loop.
+    TensorFlow joins several such comparisons by ``and``. The first comparison that fails ends the loop.
     """
     condition = params["cond_jaxpr"].jaxpr
     made = {eqn.outvars[0]: eqn for eqn in condition.eqns if eqn.outvars}
@@ -470,14 +470,19 @@ def _trips_below(
     position = condition.invars.index(counter) - len(shared)
     start = known[counter].number
     stop = end.val if hasattr(end, "val") else known[end].number
-    if start is None or stop is None or position < 0 or not _counts(body, params["body_nconsts"] + position, position):
+    if (
+        start is None
+        or stop is None
+        or position < 0
+        or not _adds_one(body, params["body_nconsts"] + position, position)
+    ):
         return None
     if not hasattr(end, "val") and not _is_carried(condition, body, end, len(shared), params["body_nconsts"]):
         return None
     return stop - start if is_symbolic(stop) or is_symbolic(start) else max(int(stop) - int(start), 0)
 
 
-def _counts(body: Any, entering: int, leaving: int) -> bool:
+def _adds_one(body: Any, entering: int, leaving: int) -> bool:
     """Return whether output ``leaving`` of the body is input ``entering`` plus 1."""
     made = next((eqn for eqn in body.eqns if eqn.outvars[0] is body.outvars[leaving]), None)
     if made is None or made.primitive.name != "add":
@@ -508,7 +513,7 @@ def cond(walker: Walker, equation: Any, inputs: list[Value], place: Place) -> li
         del recorder.calls[mark:], walker.recording.history[known:]
     checks = [i for i, (calls, _, _) in enumerate(walked) if calls and all(call.type in CALLBACKS for call in calls)]
     if len(checks) == len(walked) - 1:
-        recorder.assume("branches that only call Python, as the checks of equinox.error_if do, are not taken")
+        recorder.assume("branches that only call Python, such as the checks of equinox.error_if, are not taken")
         ((calls, history, outputs),) = (each for i, each in enumerate(walked) if i not in checks)
         recorder.calls += calls
         walker.recording.history += history

@@ -87,7 +87,7 @@ def test_the_arena_of_a_network_without_loops(reports):
     # the largest moment: the hidden layer of an MLP before and after GELU, and the residual stream
     tokens = 197
     assert reports["vit_b_16"].arena().peak == 4 * tokens * (2 * 3072 + 768)
-    with pytest.raises(CostError, match="what loops and branches of a jaxpr carry"):
+    with pytest.raises(CostError, match="values that loops and branches of a jaxpr carry"):
         reports["lstm"].arena()
 
 

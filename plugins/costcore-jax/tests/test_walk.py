@@ -287,7 +287,7 @@ def test_error_checks_are_not_taken():
 
     report = estimate(run, (4,))
     assert [each.what for each in report.assumptions] == [
-        "branches that only call Python, as the checks of equinox.error_if do, are not taken"
+        "branches that only call Python, such as the checks of equinox.error_if, are not taken"
     ]
     assert report.total_report["flops"] >= 4 + 3 + 4  # comparisons, any, product
     assert not report.ignored_layers

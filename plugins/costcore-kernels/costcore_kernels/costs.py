@@ -45,7 +45,7 @@ def calc_scaled_quantize(layer: Layer) -> Cost:
 
 @pattern("product")
 def calc_routed_experts(layer: Layer) -> Cost:
-    """Every row by its k experts of E: a gated SiLU of x w0, times w1; the results weighted by ``factor``.
+    """Every row through k of E experts: a gated SiLU of x w0, times w1; results are weighted by ``factor``.
 
     Per row and expert D * 2I and I * D MACs, and I gated activations. The k results are combined by 1 mul and k - 1 fma
     per element. Routing is assumed to be balanced: the weights of min(E, N * k) experts are read.
@@ -66,7 +66,7 @@ def calc_routed_experts(layer: Layer) -> Cost:
 
 @pattern("opaque")
 def calc_generated_kernel(layer: Layer) -> Cost:
-    """A kernel of a compiler: the bytes of its arguments. What it computes is not known."""
+    """A kernel of a compiler: only the bytes of its arguments. Its operations are unknown."""
     return Cost(Operations(), layer.read, layer.written, layer.attrs)
 
 
@@ -90,7 +90,7 @@ def _work(layer: Layer) -> tuple[Operations, Dim]:
 
 @pattern("product")
 def calc_norm_linear(layer: Layer) -> Cost:
-    """A norm over the last axis and a linear layer. What is between them is neither read nor written.
+    """A norm over the last axis and a linear layer. The normalized input is neither read nor written.
 
     Shapes: x[N, F_in], w[F_out, F_in], norm_w[F_in], norm_b[F_in]? -> y[N, F_out]
     """
@@ -101,7 +101,7 @@ def calc_norm_linear(layer: Layer) -> Cost:
 
 @pattern("product")
 def calc_norm_linear_backward(layer: Layer) -> Cost:
-    """The gradients of :func:`calc_norm_linear`, of all its operands.
+    """The gradients of all operands of :func:`calc_norm_linear`.
 
     Shapes: dy[N, F_out], x[N, F_in], w[F_out, F_in], norm_w[F_in], norm_b[F_in]? -> dx[N, F_in], dw[F_out, F_in]
     """

@@ -55,7 +55,7 @@ def tensor(args: Arguments, position: int) -> Tensor:
     return found
 
 
-def whole(args: Arguments, position: int) -> int | None:
+def integer(args: Arguments, position: int) -> int | None:
     """Return the int at a position; None if it is not an int."""
     found = args.get(f"arg{position}")
     return found if type(found) is int else None
@@ -110,8 +110,8 @@ NORMS = (
         "group_norm",
         {"x": 0, "w": 2, "b": 3},
         like(0),
-        {"groups": lambda args: whole(args, 1)},
-        when=lambda args: (whole(args, 1) or 0) > 0 and tensor(args, 0).ndim > 1,
+        {"groups": lambda args: integer(args, 1)},
+        when=lambda args: (integer(args, 1) or 0) > 0 and tensor(args, 0).ndim > 1,
     ),
 )
 
@@ -148,7 +148,7 @@ GATES = tuple(
 
 def _heads(args: Arguments) -> Tensor:
     """Return queries and keys as one tensor, because the same angles rotate both."""
-    size, q, k = whole(args, 3) or 1, tensor(args, 1), tensor(args, 2)
+    size, q, k = integer(args, 3) or 1, tensor(args, 1), tensor(args, 2)
     tokens = tensor(args, 0).size
     return Tensor((tokens, (q.size + k.size) // max(tokens * size, 1), size), q.dtype)
 
@@ -168,16 +168,16 @@ def _rotation(native: str) -> Row:
         (1, 2),
         {"rotary_dim": lambda args: tensor(args, 4).shape[-1]},
         needs=(4,),
-        when=lambda args: (whole(args, 3) or 0) > 0 and tensor(args, 4).ndim == 2 and tensor(args, 4).shape[-1] > 1,
+        when=lambda args: (integer(args, 3) or 0) > 0 and tensor(args, 4).ndim == 2 and tensor(args, 4).shape[-1] > 1,
     )
 
 
 ROTATIONS = tuple(_rotation(f"{library}::rotary_embedding") for library in ("_C", "sgl_kernel"))
 
 
-def _store(native: str, places: int) -> Row:
-    """Write keys and values of new tokens to a cache, without reading it; ``places`` is the position of the indices."""
-    inputs = {"x0": 0, "x1": 1, "indices": places}
+def _store(native: str, indices: int) -> Row:
+    """Write keys and values of new tokens to a cache, without reading it; ``indices`` is their position."""
+    inputs = {"x0": 0, "x1": 1, "indices": indices}
     return kernel(native, "store_cache", inputs, lambda args: [tensor(args, 0), tensor(args, 1)], needs=(2, 3))
 
 
@@ -267,7 +267,7 @@ class _Packed:
     def lengths(self, args: Arguments) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
         """Return the numbers of queries and of keys per sample, and whether they are certain."""
         n, total = tensor(args, self.ends).size - 1, tensor(args, 0).shape[0]
-        queries, keys = (whole(args, i) or 0 for i in self.longest)
+        queries, keys = (integer(args, i) or 0 for i in self.longest)
         is_certain = n * queries == total
         own = (queries,) * n if is_certain else _divided(total, n)
         all_keys = 0 if self.paged else tensor(args, 1).shape[0]
@@ -291,7 +291,7 @@ class _Packed:
             return made
 
         def has_lengths(args: Arguments) -> bool:
-            longest = [whole(args, i) for i in self.longest]
+            longest = [integer(args, i) for i in self.longest]
             return (
                 tensor(args, 0).ndim == 3
                 and tensor(args, 1).ndim >= 3
@@ -320,7 +320,7 @@ def _divided(total: int, n: int) -> tuple[int, ...]:
     return tuple(total // n + (i < total % n) for i in range(n))
 
 
-_OF_HOPPER = (3, 4, *range(7, 12), 14, 15, 16)
+_HOPPER_OPTIONS = (3, 4, *range(7, 12), 14, 15, 16)
 """Positions of optional tensors of FlashAttention-3: new keys and values, lengths, pages."""
 
 ATTENTION_ROWS: tuple[Row, ...] = (
@@ -330,7 +330,7 @@ ATTENTION_ROWS: tuple[Row, ...] = (
         for name in ("mha_fwd", "fmha_v3_fwd", "wrapper_fmha_v3_fwd", "_flash_attn_forward")
     ),
     *(
-        _padded(f"{library}::fwd", causal=24, without=_OF_HOPPER)
+        _padded(f"{library}::fwd", causal=24, without=_HOPPER_OPTIONS)
         for library in ("flash_attn_3", "sgl_kernel", "_vllm_fa3_C")
     ),
     _padded("xformers::efficient_attention_forward_cutlass"),
@@ -364,14 +364,20 @@ def _is_matrices(args: Arguments) -> bool:
     return all(tensor(args, i).ndim == 2 for i in (0, 1))
 
 
-def _fit(args: Arguments) -> bool:
+def _is_product(args: Arguments) -> bool:
     """Return whether y[M, N] is the product of x[M, K] and w[K, N]."""
     y, x, w = (tensor(args, i).shape for i in range(3))
     return len(x) == len(w) == 2 and x[1] == w[0] and y == (x[0], w[1])
 
 
 QUANTIZED_ROWS: tuple[Row, ...] = (
-    kernel("_C::cutlass_scaled_mm", "scaled_matmul", {"x0": 1, "x1": 2, "x0_scale": 3, "x1_scale": 4}, (0,), when=_fit),
+    kernel(
+        "_C::cutlass_scaled_mm",
+        "scaled_matmul",
+        {"x0": 1, "x1": 2, "x0_scale": 3, "x1_scale": 4},
+        (0,),
+        when=_is_product,
+    ),
     kernel(
         "aiter::gemm_a8w8_CK",
         "scaled_matmul",
@@ -497,7 +503,7 @@ TRANSFORMER_ENGINE_ROWS: tuple[Row, ...] = (
 # Source: ``torch/_inductor/codegen/triton.py`` of PyTorch: input pointers precede output pointers. A trace does not
 # have the code of a kernel, so its operations are unknown.
 
-UNKNOWN = "the last tensor is written, the others are read, and operations are left out"
+UNKNOWN = "the last tensor is written, the others are read, and operations are not counted"
 
 
 def _all_tensors(args: Arguments) -> list[Tensor]:

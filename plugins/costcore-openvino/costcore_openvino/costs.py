@@ -79,8 +79,8 @@ def calc_detection_output(layer: Layer) -> Cost:
 def calc_region_proposals(layer: Layer) -> Cost:
     """Regions of a region proposal network: a box per anchor and position, clipped, then a suppression.
 
-    * A box: 8 mul, 6 fma, 4 add, 2 special; clipped to the image (8 cmp) and compared with the least size (2 add, 2
-      cmp).
+    * A box: 8 mul, 6 fma, 4 add, 2 special; clipped to the image (8 cmp) and compared with the minimum size (2 add,
+      2 cmp).
     * A sort by score, and the overlap of the best ``top``, at most all pairs.
 
     Source: Ren et al., "Faster R-CNN", arXiv:1506.01497; OpenVINO Proposal-4, GenerateProposals-9.
@@ -99,7 +99,7 @@ def calc_class_detections(layer: Layer) -> Cost:
     """Detections of a region-based network: a box per region and class, a suppression per class, the best of all.
 
     * A box: 8 mul, 6 fma, 4 add, 2 special, clipped to the image (8 cmp).
-    * Each class: a sort of R boxes and the overlap of all pairs, at most; then a sort of what all classes keep.
+    * Each class: a sort of R boxes and the overlap of all pairs, at most; then a sort of all remaining boxes.
 
     Source: Ren et al., "Faster R-CNN", arXiv:1506.01497; OpenVINO ExperimentalDetectronDetectionOutput-6.
 
@@ -147,7 +147,7 @@ def calc_yolo_regions(layer: Layer) -> Cost:
 
 @pattern("opaque")
 def calc_ctc_greedy_decode(layer: Layer) -> Cost:
-    """Best class of each step, without blanks and repetitions: C - 1 cmp per step, and 2 cmp of its class.
+    """Best class of each step, without blanks and repetitions: C - 1 cmp per step for the maximum, 2 cmp for its class.
 
     Source: OpenVINO CTCGreedyDecoderSeqLen-6.
 
@@ -162,7 +162,7 @@ def calc_ctc_greedy_decode(layer: Layer) -> Cost:
 def calc_color_convert(layer: Layer) -> Cost:
     """Red, green and blue of luma and chroma, ``1.164 (Y - 16)`` and products of ``U - 128`` and ``V - 128``.
 
-    Per pixel: 3 add and 1 mul of the differences and luma, 4 fma, and 6 cmp of the limits 0 and 255.
+    Per pixel: 3 add and 1 mul for the differences and luma, 4 fma, and 6 cmp with the limits 0 and 255.
 
     Source: OpenVINO NV12toRGB-8.
 

@@ -104,7 +104,7 @@ class Graph(NamedTuple):
     edges: dict[tuple[str, str], tuple[str, str]]
 
 
-INSIDE: Mapping[str, Mapping[str, str]] = {
+KINDS: Mapping[str, Mapping[str, str]] = {
     "file": {"net": "graph"},
     "graph": {"layers": "layers", "edges": "edges"},
     "layers": {"layer": "layer"},
@@ -120,9 +120,9 @@ INSIDE: Mapping[str, Mapping[str, str]] = {
     "results": {"port": "result"},
     "result": {"dim": "size"},
     "map": dict.fromkeys(("input", "output", "edge"), "entry"),
-    **{place: {} for place in ("operand", "size", "edge", "data", "entry", "skipped")},
+    **{kind: {} for kind in ("operand", "size", "edge", "data", "entry", "skipped")},
 }
-"""The meaning of each tag by the meaning of its parent. Other tags are skipped, with their content."""
+"""The kind of each element by the kind of its parent and its tag. Other elements are skipped with their content."""
 
 
 def read_model(path: str) -> tuple[Graph, str, bool]:
@@ -139,7 +139,7 @@ def read_model(path: str) -> tuple[Graph, str, bool]:
             while piece := file.read(PIECE):
                 count += piece.count(b"<")
                 if count > MOST_TAGS:
-                    raise CostError(f"the file is larger than is read ({MOST_TAGS:,} tags)")
+                    raise CostError(f"the file has more than {MOST_TAGS:,} tags")
                 parser.Parse(piece)
             parser.Parse(b"", True)
         except expat.ExpatError as error:
@@ -167,8 +167,8 @@ class Reader:
         self.graph = Graph([], {})
         self.version, self.is_open = "?", False
         self._parser = parser
-        self._places = ["file"]
-        """The stack of open tags, outermost first, by their meaning in :data:`INSIDE`."""
+        self._kinds = ["file"]
+        """The kinds of the open elements, outermost first; see :data:`KINDS`."""
         self._seen: list[set[str]] = [set()]
         """For each open graph and layer, the elements of :data:`ONCE` that it already has."""
         self._graphs: list[Graph] = []
@@ -183,24 +183,24 @@ class Reader:
         parser.StartDoctypeDeclHandler = _refuse
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        place = INSIDE[self._places[-1]].get(tag, "skipped")
-        self._places.append(place)
-        if place == "size":
+        kind = KINDS[self._kinds[-1]].get(tag, "skipped")
+        self._kinds.append(kind)
+        if kind == "size":
             self._text = ""
-        elif place == "skipped":
-            if len(self._places) == 2:
+        elif kind == "skipped":
+            if len(self._kinds) == 2:
                 raise CostError(f"not an OpenVINO model: its outermost element is <{tag[:80]}> (expected <net>)")
-        elif place == "operand":
+        elif kind == "operand":
             self._graphs[-1].layers[-1].inputs.append(attributes.get("id", ""))
-        elif place == "result":
+        elif kind == "result":
             self._port, self._sizes = attributes, []
-        elif place == "edge":
+        elif kind == "edge":
             get = attributes.get
             target = get("to-layer", ""), get("to-port", "")
             self._graphs[-1].edges[target] = get("from-layer", ""), get("from-port", "")
-        elif place in ONCE:
-            self._start_once(place, tag, attributes)
-        elif place == "layer":
+        elif kind in ONCE:
+            self._start_once(kind, tag, attributes)
+        elif kind == "layer":
             get = attributes.get
             self._seen.append(set())
             self._n_layers += 1
@@ -209,26 +209,26 @@ class Reader:
             self._graphs[-1].layers.append(
                 LayerInfo(get("id", ""), get("name", ""), get("type", ""), [], [], get("version", ""))
             )
-        elif place == "entry":
+        elif kind == "entry":
             self._entries.append((tag, attributes))
 
-    def _start_once(self, place: str, tag: str, attributes: dict[str, str]) -> None:
+    def _start_once(self, kind: str, tag: str, attributes: dict[str, str]) -> None:
         if tag in self._seen[-1]:
             raise CostError(f"{self._shown()} has two elements <{tag}>")
         self._seen[-1].add(tag)
-        if place == "data":
+        if kind == "data":
             self._graphs[-1].layers[-1].data = attributes
-        elif place == "results":
+        elif kind == "results":
             self._parser.CharacterDataHandler = self._add_text
-        elif place == "graph":
+        elif kind == "graph":
             self._start_graph(tag, attributes)
             self._seen.append(set())
-        elif place == "map":
+        elif kind == "map":
             self._graphs[-1].layers[-1].maps[tag] = self._entries = []
 
     def _start_graph(self, tag: str, attributes: Mapping[str, str]) -> None:
         if len(self._graphs) > DEEPEST:
-            raise CostError(f"graphs are inside each other deeper than is read ({DEEPEST} levels)")
+            raise CostError(f"graphs are nested more than {DEEPEST} deep")
         graph = Graph([], {})
         if self._graphs:
             layer = self._graphs[-1].layers[-1]
@@ -239,30 +239,30 @@ class Reader:
             self.graph, self.version = graph, attributes.get("version", "?")
             if (number := integer(self.version)) is not None and number < OLDEST:
                 raise CostError(
-                    f"it has version {number} of the format, which OpenVINO reads no more (expected {OLDEST} or "
+                    f"it has version {number} of the format, which OpenVINO no longer reads (expected {OLDEST} or "
                     "newer). Convert the model again"
                 )
         self._graphs.append(graph)
 
     def _shown(self) -> str:
         """Name the open layer for an error; outside of layers, the file."""
-        is_layer = "layer" in self._places and self._graphs and self._graphs[-1].layers
+        is_layer = "layer" in self._kinds and self._graphs and self._graphs[-1].layers
         return f"layer {self._graphs[-1].layers[-1].name[:80]!r}" if is_layer else "the file"
 
     def _end(self, _: str) -> None:
-        place = self._places.pop()
-        if place == "size":
+        kind = self._kinds.pop()
+        if kind == "size":
             self._sizes.append(self._text)
-        elif place == "result":
+        elif kind == "result":
             layer = self._graphs[-1].layers[-1]
             port = _port(self._port, self._sizes, layer.name)
             self.is_open |= None in port.shape or "..." in layer.data.get("shape", "")
             layer.outputs.append(port)
-        elif place == "results":
+        elif kind == "results":
             self._parser.CharacterDataHandler = None
-        elif place == "layer":
+        elif kind == "layer":
             self._seen.pop()
-        elif place == "graph":
+        elif kind == "graph":
             self._seen.pop()
             self._graphs.pop()
 

@@ -3,7 +3,7 @@
 ``FakeQuantize`` rounds its operand and returns floats. The runtime executes it differently: its low precision
 transformations (https://docs.openvino.ai, "Low Precision Transformations") pass the result on as integers, compute
 convolutions and matrix products with integer weights on integers, and fuse a bias, an activation and the next
-``FakeQuantize`` into the layer before them. A model without such a product is left as it is.
+``FakeQuantize`` into the layer before them. A model without a product of integers is not changed.
 
 Checked against the runtime graph of OpenVINO 2026.4 on a CPU, layer by layer: convolutions with bias, Swish and sums,
 pools, concatenations, nearest interpolation.
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from .model import Graph, LayerInfo, integer
 
@@ -82,7 +83,7 @@ class Fused:
     layers: list[LayerInfo] = field(default_factory=list)
 
 
-class Plan:
+class QuantizationPlan:
     """The integer dtypes and fused layers of a graph, as the runtime executes it.
 
     Args:
@@ -92,7 +93,7 @@ class Plan:
     Attributes:
         integers: the integer dtype of each result that is passed on as integers.
         fused: the layers fused into each layer that reads integers or returns a quantized result, by layer id.
-        within: for each fused layer, the layer that it is fused into, by layer id.
+        fused_into: the layer that computes each fused layer; both as layer ids.
     """
 
     def __init__(self, layers: Sequence[LayerInfo], graph: Graph) -> None:
@@ -103,10 +104,10 @@ class Plan:
             for position, source in enumerate(self._sources(layer)):
                 self._readers[source].append((layer, position))
         self._stored: set[str] = set()
-        self._small: set[str] = set()
+        self._low_precision: set[str] = set()
         self.integers: dict[Value, str] = {}
         self.fused: dict[str, Fused] = {}
-        self.within: dict[str, str] = {}
+        self.fused_into: dict[str, str] = {}
         self._find_stored(layers)
         self._find_integers(layers)
         products = [layer for layer in layers if self._is_product_on_integers(layer)]
@@ -117,7 +118,12 @@ class Plan:
             self._fuse(layer, is_product=True)
         for layer in layers:
             moves = any((layer.id, port.number) in self.integers for port in layer.outputs)
-            if layer.type in CALCULATED and not moves and layer.id not in self._stored and layer.id not in self.within:
+            if (
+                layer.type in CALCULATED
+                and not moves
+                and layer.id not in self._stored
+                and layer.id not in self.fused_into
+            ):
                 self._fuse(layer, is_product=False)
 
     def is_stored(self, layer: LayerInfo) -> bool:
@@ -125,8 +131,8 @@ class Plan:
         return layer.id in self._stored
 
     def scale_of(self, quantization: LayerInfo) -> Value:
-        """Return ``input_high`` of a quantization, which has as many elements as its scale."""
-        return next(iter([*self._sources(quantization)][2:3]), ("", ""))
+        """Return ``input_high`` of a quantization, in place of its scale: both have the same number of elements."""
+        return next(islice(self._sources(quantization), 2, 3), ("", ""))
 
     def _sources(self, layer: LayerInfo) -> Iterator[Value]:
         """Yield the results that a layer reads, in the order of its operands."""
@@ -140,9 +146,9 @@ class Plan:
             quantizes = layer.type == QUANTIZE and bool(sources) and sources[0] in self._stored
             if layer.type == "Const" or unpacks or quantizes:
                 self._stored.add(layer.id)
-            is_small = layer.type == "Const" and any(port.dtype in _SMALL for port in layer.outputs)
-            if is_small or quantizes or (unpacks and not self._small.isdisjoint(sources)):
-                self._small.add(layer.id)
+            is_small = layer.type == "Const" and any(port.dtype in _WEIGHT_DTYPES for port in layer.outputs)
+            if is_small or quantizes or (unpacks and not self._low_precision.isdisjoint(sources)):
+                self._low_precision.add(layer.id)
 
     def _find_integers(self, layers: Sequence[LayerInfo]) -> None:
         for layer in layers:
@@ -164,7 +170,7 @@ class Plan:
         if layer.type not in PRODUCTS or len(layer.inputs) < 2 or len(layer.outputs) != 1:
             return False
         x, w = [*self._sources(layer)][:2]
-        return x in self.integers and (w in self.integers or w[0] in self._small)
+        return x in self.integers and (w in self.integers or w[0] in self._low_precision)
 
     def _fuse(self, layer: LayerInfo, is_product: bool) -> None:
         """Find the layers fused into a layer, if it reads integers or its result is quantized."""
@@ -172,8 +178,9 @@ class Plan:
             return
         found, value = Fused(), (layer.id, layer.outputs[0].number)
         waiting: list[LayerInfo] = []
-        has_bias = is_product and [*self._sources(layer)][1][0] in self._small  # not for two activations
-        while (reader := self._only_reader(value)) is not None and reader.id not in self.within:
+        # a product of two activations has no bias
+        has_bias = is_product and [*self._sources(layer)][1][0] in self._low_precision
+        while (reader := self._only_reader(value)) is not None and reader.id not in self.fused_into:
             sources = [*self._sources(reader)]
             result = (reader.id, reader.outputs[0].number)
             if reader.type == QUANTIZE and value == sources[0] and result in self.integers:
@@ -195,14 +202,14 @@ class Plan:
         reads_integers = any(source in self.integers for source in self._sources(layer))
         if is_product or found.quantized is not None or reads_integers:
             self.fused[layer.id] = found
-            self.within.update(dict.fromkeys((each.id for each in found.layers), layer.id))
+            self.fused_into.update(dict.fromkeys((each.id for each in found.layers), layer.id))
 
     def _only_reader(self, value: Value) -> LayerInfo | None:
         readers = self._readers.get(value, ())
         return readers[0][0] if len(readers) == 1 and len(readers[0][0].outputs) == 1 else None
 
 
-_SMALL = frozenset(("int8", "uint8", "int4", "uint4"))
+_WEIGHT_DTYPES = frozenset(("int8", "uint8", "int4", "uint4"))
 
 
 def dtype_of(layer: LayerInfo) -> str:

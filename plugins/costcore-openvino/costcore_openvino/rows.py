@@ -14,7 +14,7 @@ from .model import numbers
 from .quantized import WIDTHS
 
 LEARNED_BY = frozenset(("Add", "Divide", "Einsum", "Gather", "MatMul", "Multiply", "Subtract"))
-"""Operators whose constants of several floats are learned. In layers, the row says which operands are."""
+"""Elementary operators whose constants of several floats are learned. Rows of layers name their learned operands."""
 
 
 def _named(names: str, **others: str) -> Mapping[str, str]:
@@ -88,19 +88,19 @@ OTHERS = _named(
 """Other operators that need only their first operand for their cost."""
 
 NOT_PRICED: Mapping[str, str] = {
-    "ConvertPromoteTypes": "the runtime replaces it by conversions as it reads the file",
-    "GroupedMatMul": "of a set after those of this release",
+    "ConvertPromoteTypes": "the runtime replaces it by Convert when it reads the file",
+    "GroupedMatMul": "in an operator set newer than 16",
     "NMSRotated": "intersections of rotated boxes depend on data",
     "SparseFillEmptyRows": "the work depends on data",
     "StringTensorPack": "strings",
     "StringTensorUnpack": "strings",
-    "BGRtoNV12": "of a set after those of this release",
-    "RGBtoNV12": "of a set after those of this release",
+    "BGRtoNV12": "in an operator set newer than 16",
+    "RGBtoNV12": "in an operator set newer than 16",
 }
 """Operators without a formula, and why. Their calls are reported as unsupported, not counted as zero."""
 
 WALKED = frozenset(("Const", "Constant", "If", "Loop", "Parameter", "Result", "TensorIterator"))
-"""Operators that are values or have subgraphs; the walker handles them."""
+"""Operators without a row: inputs, constants, results and containers of subgraphs, which the walker handles."""
 
 SIGNATURES: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(("AdaptiveAvgPool", "AdaptiveMaxPool", "AvgPool", "MaxPool"), (3,)),
@@ -193,14 +193,14 @@ def _convolutions() -> tuple[Row, ...]:
     plain = {**_windows(lambda a: a["inputs"][1].shape[2:]), "groups": lambda a: 1}
     grouped = {**_windows(lambda a: a["inputs"][1].shape[3:]), "groups": lambda a: a["inputs"][1].shape[0]}
     deformed = {**_windows(lambda a: a["inputs"][2].shape[2:]), "groups": lambda a: _number(a, "group")}
-    taps = {"w": operand(2), "offset": operand(1), "mask": operand(3)}
+    deformable = {"w": operand(2), "offset": operand(1), "mask": operand(3)}
     return (
         Row("openvino::Convolution", "conv", {**X, "w": operand(1)}, plain),
         Row("openvino::BinaryConvolution", "conv", {**X, "w": operand(1)}, plain),
         Row("openvino::GroupConvolution", "conv", {**X, "w": _grouped}, grouped),
         Row("openvino::ConvolutionBackpropData", "conv_transpose", {**X, "w": operand(1)}, plain),
         Row("openvino::GroupConvolutionBackpropData", "conv_transpose", {**X, "w": _grouped}, grouped),
-        Row("openvino::DeformableConvolution", "deform_conv", {**X, **taps}, deformed),
+        Row("openvino::DeformableConvolution", "deform_conv", {**X, **deformable}, deformed),
     )
 
 
@@ -238,15 +238,15 @@ def _pool(native: str, formula: str) -> Row:
         formula,
         X,
         {**_windows(attribute("kernel")), "ceil_mode": lambda a: "ceil" in a["data"].get("rounding_type", "")},
-        outputs=_first,
+        outputs=_first_output,
     )
 
 
-def _first(a: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
+def _first_output(a: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
     return outputs[:1]
 
 
-def _reduced(a: Arguments) -> Any:
+def _reduced_axes(a: Arguments) -> Any:
     """Return the axes of a reduction; if they are unknown, infer them from the shapes; None if that fails."""
     if stated := _stated_axes(a):
         return stated
@@ -274,7 +274,7 @@ def _stated_axes(a: Arguments) -> tuple[int, ...]:
     return tuple(sorted({axis % max(x.ndim, 1) for axis in known}))
 
 
-def _normalized(a: Arguments) -> Any:
+def _normalized_axes(a: Arguments) -> Any:
     """Return the axes of MVN: its operand; the last axes if their values are unknown; MVN-1 has an attribute."""
     x, axes = a["inputs"][0], given(a, 1)
     if stated := _stated_axes(a):
@@ -340,7 +340,7 @@ def _interpolation(a: Arguments) -> str:
     return {"linear_onnx": "linear", "bilinear_pillow": "linear", "bicubic_pillow": "cubic"}.get(mode, mode)
 
 
-def _resized(a: Arguments) -> tuple[int, ...] | None:
+def _resized_axes(a: Arguments) -> tuple[int, ...] | None:
     """Return the axes of an interpolation; None if they are unknown, or include batch or channels."""
     axes, stated = numbers(a["data"].get("axes")), given(a, 3 if len(a["inputs"]) > 3 else 2)
     if stated is not None and stated.data is not None and not stated.is_real:
@@ -373,7 +373,7 @@ def _complex(a: Arguments) -> Any:
     return GraphValue(x.shape[:-1], "complex64", x.name, x.is_stored, base=x.base or x)
 
 
-def _transformed(a: Arguments) -> tuple[int, ...]:
+def _fourier_axes(a: Arguments) -> tuple[int, ...]:
     """Return the non-negative axes of a Fourier transform; the last one if they are unknown."""
     x, axes = a["inputs"][0], given(a, 1)
     rank = max(x.ndim - (0 if a["is_real"] else 1), 1)
@@ -382,13 +382,13 @@ def _transformed(a: Arguments) -> tuple[int, ...]:
 
 
 def _frame(a: Arguments) -> Any:
-    """Return the elements of a frame of a signal; those of the window if they are not known."""
+    """Return the frame length of a signal; the window length if it is unknown."""
     return (getattr(given(a, 2), "data", None) or a["inputs"][1].shape)[0]
 
 
 def _fourier(native: str, op: str, **attrs: Source) -> Row:
     is_real = op == "real_fft"
-    axes: Source = lambda a: _transformed({**a, "is_real": is_real})  # noqa: E731
+    axes: Source = lambda a: _fourier_axes({**a, "is_real": is_real})  # noqa: E731
     return Row(f"openvino::{native}", op, {"x": operand(0) if is_real else _complex}, {"axes": axes, **attrs})
 
 
@@ -434,7 +434,7 @@ _DETECTION: tuple[Row, ...] = (
         "roi_align",
         {"x": operand(1), "rois": operand(0), "x*": lambda a: a["inputs"][2:]},
         {"mode": lambda a: "avg", "sampling": _sampling},
-        outputs=_first,
+        outputs=_first_output,
     ),
     row(
         "ExperimentalDetectronTopKROIs", "topk", {"x": operand(1)}, axis=lambda a: 0, k=lambda a: _number(a, "max_rois")
@@ -444,17 +444,14 @@ _DETECTION: tuple[Row, ...] = (
         "class_detections",
         {"rois": operand(0), "x": operand(1), "scores": operand(2)},
     ),
-    row(
-        "ExperimentalDetectronGenerateProposalsSingleImage",
-        "region_proposals",
-        {"x": operand(2), "scores": operand(3), "anchors": operand(1)},
-        top=lambda a: _number(a, "pre_nms_count", -1),
-    ),
-    row(
-        "GenerateProposals",
-        "region_proposals",
-        {"x": operand(2), "scores": operand(3), "anchors": operand(1)},
-        top=lambda a: _number(a, "pre_nms_count", -1),
+    *(
+        row(
+            native,
+            "region_proposals",
+            {"x": operand(2), "scores": operand(3), "anchors": operand(1)},
+            top=lambda a: _number(a, "pre_nms_count", -1),
+        )
+        for native in ("ExperimentalDetectronGenerateProposalsSingleImage", "GenerateProposals")
     ),
     row(
         "Proposal",
@@ -553,12 +550,12 @@ _ROWS: tuple[Row, ...] = (
     ),
     _pool("MaxPool", "max_pool"),
     _pool("AvgPool", "avg_pool"),
-    Row("openvino::AdaptiveAvgPool", "adaptive_avg_pool", X, outputs=_first),
-    Row("openvino::AdaptiveMaxPool", "adaptive_max_pool", X, outputs=_first),
+    Row("openvino::AdaptiveAvgPool", "adaptive_avg_pool", X, outputs=_first_output),
+    Row("openvino::AdaptiveMaxPool", "adaptive_max_pool", X, outputs=_first_output),
     *(row(native, op, X) for native, op in {**UNARY, **OTHERS}.items()),
     *(row(native, op, PAIR) for native, op in NARY.items()),
     *(
-        row(native, op, X, axis=_reduced, keepdims=lambda a: _is_true(a, "keep_dims"))
+        row(native, op, X, axis=_reduced_axes, keepdims=lambda a: _is_true(a, "keep_dims"))
         for native, op in REDUCTIONS.items()
     ),
     *(row(native, "softmax", X, axis=lambda a: _axis(a, 1)) for native in ("SoftMax", "Softmax")),
@@ -586,12 +583,12 @@ _ROWS: tuple[Row, ...] = (
         "openvino::MVN",
         lambda a: "mean_variance_norm" if _is_true(a, "normalize_variance", "true") else "subtract_mean",
         X,
-        {"axis": _normalized},
+        {"axis": _normalized_axes},
         ops=("mean_variance_norm", "subtract_mean"),
     ),
     row("NormalizeL2", "l2_normalize", X, axis=lambda a: _stated_axes(a) or (1,)),
     row("LRN", "local_response_norm", X, size=_neighbors),
-    row("Interpolate", "resize", X, mode=_interpolation, axes=_resized),
+    row("Interpolate", "resize", X, mode=_interpolation, axes=_resized_axes),
     row("GridSample", "grid_sample", {**X, "grid": operand(1)}, mode=_sampled),
     row("Concat", "concat", XS, axis=_axis),
     Row("openvino::Gather", "embedding", {"x": operand(1), "w": operand(0)}, when=_is_table),
@@ -635,7 +632,7 @@ _ROWS: tuple[Row, ...] = (
         "roi_align",
         {**X, "rois": operand(1), "batch_indices": operand(2)},
         mode=lambda a: a["data"].get("mode", "avg"),
-        sampling=lambda a: (_number(a, "sampling_ratio", 0),) * 2,
+        sampling=_sampling,
     ),
     row("TopK", "topk", X, axis=_axis, k=lambda a: a["outputs"][0].shape[_axis(a)] if a["outputs"][0].ndim else 1),
     row(

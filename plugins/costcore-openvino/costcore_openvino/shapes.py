@@ -49,7 +49,7 @@ MOST_BYTES = 64
 """The maximum size of a constant that is read, in bytes."""
 
 FORMATS = {"i32": "<i", "i64": "<q"}
-FURTHER = {
+OTHER_FORMATS = {
     "f16": "<e",
     "f32": "<f",
     "f64": "<d",
@@ -86,17 +86,15 @@ class Integers(NamedTuple):
     def of(self, layer: LayerInfo) -> tuple[Any, ...] | None:
         """Return the elements of a constant; None if it is too large, of another type, or not in the file.
 
-        OpenVINO writes one byte for an empty one.
-
         Raises:
             CostError: if the file cannot be read, or has become shorter.
         """
         offset, size = (integer(layer.data.get(name, "")) for name in ("offset", "size"))
         kind = layer.data.get("element_type", "")
-        form = FORMATS.get(kind) or (FURTHER.get(kind) if self.are_all else None)
+        form = FORMATS.get(kind) or (OTHER_FORMATS.get(kind) if self.are_all else None)
         if form is None or offset is None or size is None or offset < 0 or not 0 <= size <= MOST_BYTES:
             return None
-        if any(0 in port.shape for port in layer.outputs):
+        if any(0 in port.shape for port in layer.outputs):  # OpenVINO writes one byte for an empty constant
             return ()
         if size % struct.calcsize(form) or offset + size > self.nbytes:
             return None
@@ -340,7 +338,7 @@ def _interpolate(s: Site) -> Shape:
         if scales is None:
             x[axis] = sizes[i]
         else:
-            # float32 1.1 is meant to be 11 / 10
+            # undo the rounding to float32: 11 / 10 is stored as 1.10000002
             factor = Fraction(float(scales[i])).limit_denominator(1 << 14) if not is_symbolic(scales[i]) else scales[i]
             x[axis] = as_integer(times(x[axis], factor))
     return tuple(x)
@@ -439,7 +437,7 @@ def _frames(s: Site) -> Shape:
 
 
 def _signal(s: Site) -> Shape:
-    """Return the shape of the signal of frames that overlap."""
+    """Return the shape of a signal that is restored from overlapping frames."""
     *batch, _, frames, _ = s.shape()
     if len(s.inputs) > 4:
         return (*batch, s.need(4)[0])
@@ -657,9 +655,9 @@ def shapes_of(layer: LayerInfo, inputs: Sequence[GraphValue | None]) -> Sequence
 
 
 def aligned(layer: LayerInfo, x: Shape, stated: Found) -> Shape | None:
-    """Try all axes of an operator with unknown axes; return the first shape that agrees with the file.
+    """Try all choices of unknown axes; return the first shape that agrees with the file.
 
-    Needed if the weights file, which has the axes, is missing.
+    Axes are unknown if the weights file is missing.
     """
     less = len(x) - len(stated)
     found: Iterable[Sequence[Dim]] = ()

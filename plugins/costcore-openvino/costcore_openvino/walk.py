@@ -15,7 +15,7 @@ from costcore.ir import Dim
 from costcore.numbers import as_dim, ceil_div, is_symbolic, magnitude
 
 from .model import Graph, LayerInfo, Port, integer
-from .quantized import QUANTIZE, UNPACKING, Plan
+from .quantized import QUANTIZE, UNPACKING, QuantizationPlan
 from .rows import NARY, SIGNATURES
 from .shapes import Found, Integers, aligned, data_of, shapes_of
 
@@ -23,8 +23,8 @@ AXES = frozenset(("CumSum", "MVN", "NormalizeL2"))
 """Operators with an operand for axes; its constant is in the weights file."""
 
 ON_INTEGERS = (
-    "FakeQuantize: integers are carried to the layers that read them, and bias, activation and the next FakeQuantize "
-    "are part of the layer before them, as the runtime executes them"
+    "FakeQuantize: layers pass on integers, and bias, activation and the next FakeQuantize are fused into the layer "
+    "before them, as in the runtime"
 )
 
 PAST = "past"
@@ -34,11 +34,11 @@ LARGEST = 2**40
 """The maximum size of an axis."""
 
 MADE_BY_DATA = (
-    "the shape of {layer} ({kind}) depends on data, or on constants in the file of weights: {sizes}. "
+    "the shape of {layer} ({kind}) depends on data, or on constants in the weights file: {sizes}. "
     "Give sizes with dims={{{first!r}: …}}"
 )
 
-AS_STORED = "weights are stored in smaller types: they are read as they are stored, and unpacking them is not counted"
+AS_STORED = "weights are stored in smaller types: they are read in stored form, and unpacking them is not counted"
 
 
 class Walker:
@@ -54,7 +54,7 @@ class Walker:
         self._recording, self._integers, self._sizes = recording, integers, sizes
         self._matrices: dict[tuple[str | None, ...], GraphValue] = {}
         self._scales: dict[int, GraphValue] = {}
-        """The scales of integer values, by ``id`` of the value, which ``_kept`` keeps alive."""
+        """The scales of integer values by ``id(value)``; ``_kept`` keeps the values alive, so no id is reused."""
         self._kept: list[GraphValue] = []
         self._batch: Dim | None = None
 
@@ -84,15 +84,15 @@ class Walker:
         inputs: dict[str, GraphValue] = {}
         outputs: dict[str, GraphValue] = {}
         layers = _in_order(graph)
-        plan = Plan(layers, graph)
+        plan = QuantizationPlan(layers, graph)
         if plan.fused:
             self._recording.note(ON_INTEGERS)
         # constants first: a layer needs the bias and the scale of layers that are fused into it
         for layer in sorted(layers, key=lambda layer: not plan.is_stored(layer)):
             found = [values.get(graph.edges.get((layer.id, port), ("", ""))) for port in layer.inputs]
             made = self._made(layer, found, shapes.get(layer.id))
-            if layer.id in plan.within:
-                made = [values[plan.within[layer.id], "result"]]
+            if layer.id in plan.fused_into:
+                made = [values[plan.fused_into[layer.id], "result"]]
             elif made and (layer.type == "Parameter" or (layer.type == "ReadValue" and not layer.inputs)):
                 # a state without an initial value is an input
                 inputs[layer.id] = made[0]
@@ -133,9 +133,8 @@ class Walker:
         if self._sizes is None:
             return [GraphValue(port.shape, port.dtype or default, layer.name) for port in layer.outputs]
         if layer.bodies:
-            return [
-                GraphValue((), port.dtype or default, layer.name) for port in layer.outputs
-            ]  # _returned sets the shapes
+            # _returned sets the shapes
+            return [GraphValue((), port.dtype or default, layer.name) for port in layer.outputs]
         ports = layer.outputs
         is_known = layer.type == "Const" or all(port.shape and None not in port.shape for port in ports)
         shapes: Sequence[Found | None] = [given] if given is not None else [None] * len(ports)
@@ -161,7 +160,9 @@ class Walker:
         """Assume the first shape that fits the file for a layer with unknown axes."""
         shape = aligned(layer, x, stated)
         if shape is not None:
-            what = f"the axes of {layer.type} are in the file of weights, which is not there: taken to make {shape}"
+            what = (
+                f"the axes of {layer.type} are in the weights file, which is missing: assumed to give the shape {shape}"
+            )
             self._recording.recorder.assume(what, layer.name)
         return shape
 
@@ -208,13 +209,13 @@ class Walker:
         return tuple(shape)
 
     def _note_equal(self, found: Sequence[GraphValue | None]) -> None:
-        """Note different symbols that are taken as equal, because their operands are broadcast."""
+        """Note that different symbols are assumed equal because their operands are broadcast."""
         shapes = [value.shape for value in found if value is not None and not value.is_stored]
         for axis in range(1, min(map(len, shapes), default=0) + 1):
             symbols = dict.fromkeys(shape[-axis] for shape in shapes if is_symbolic(shape[-axis]))
             if len(symbols) > 1:
                 first, *others = map(str, symbols)
-                self._recording.note(f"{', '.join(others)} is taken to be {first}, with which it is broadcast")
+                self._recording.note(f"{', '.join(others)} is assumed equal to {first}: their operands are broadcast")
 
     def _store(self, layer: LayerInfo, value: GraphValue) -> None:
         """Mark a value as stored. Matrices at the same offset of the weights file are one shared tensor.
@@ -259,9 +260,9 @@ class Walker:
                 self._carry(value, "int8", given[-1])
             return
         _check(layer, inputs, outputs)
-        if layer.type in AXES and len(given) > 1 and not axes_decide_nothing(given[0], given[1]):
-            taken = "axis 1" if layer.type == "NormalizeL2" else "the last"
-            what = f"the axes of {layer.type} are in the file of weights, which is not there: taken to be {taken}"
+        if layer.type in AXES and len(given) > 1 and not are_axes_irrelevant(given[0], given[1]):
+            assumed = "axis 1" if layer.type == "NormalizeL2" else "the last axes"
+            what = f"the axes of {layer.type} are in the weights file, which is missing: assumed {assumed}"
             self._recording.recorder.assume(what, layer.name)
         arguments = {"inputs": list(inputs), "data": layer.data, **more}
         node = GraphNode(f"openvino::{layer.type}", layer.type, arguments, outputs, layer.name, module_of(layer.name))
@@ -352,9 +353,9 @@ def _result(layer: LayerInfo) -> tuple[str, str]:
 
 
 def loop_trips(layer: LayerInfo, inputs: Sequence[GraphValue | None]) -> Dim | None:
-    """Return the trip count of a loop: the number of slices of an input that it iterates over, or its first operand.
+    """Return the trip count of a loop: the number of slices of a sliced input, or else its first operand.
 
-    None if it depends on data: the operand is computed, or the condition of the body is.
+    None if it depends on data: the operand or the condition of the body is computed.
     """
     ports = dict(zip(layer.inputs, inputs, strict=True))
     for kind, entry in layer.maps.get("port_map", ()):
@@ -431,8 +432,8 @@ def _check_range(layer: LayerInfo, shape: Shape) -> None:
             raise CostError(f"input {layer.name!r} has {part.strip()} elements along axis {axis} (got {size})")
 
 
-def axes_decide_nothing(x: GraphValue, axes: GraphValue) -> bool:
-    """Return whether unknown axes do not affect the cost: they are known, are all axes, or all have one size."""
+def are_axes_irrelevant(x: GraphValue, axes: GraphValue) -> bool:
+    """Return whether the cost needs no assumed axes: their values are known, or every choice of axes costs the same."""
     return axes.data is not None or axes.size == x.ndim or len(set(x.shape)) == 1
 
 

@@ -220,7 +220,7 @@ def test_a_loop_runs_as_often_as_its_limit_unless_its_condition_is_computed(read
 def test_symbols_that_are_broadcast_are_noted(read):
     operands = L("Parameter", (), (-1, 8), name="a"), L("Parameter", (), (-1, 1), name="b")
     report = read(*operands, L("Add", (0, 1), (-1, 8)), L("Result", (2,)))
-    assert "b_0 is taken to be a_0, with which it is broadcast" in report.notes
+    assert "b_0 is assumed equal to a_0: their operands are broadcast" in report.notes
     assert shapes(report) == ["a_0,8"]
 
 

@@ -86,7 +86,7 @@ def test_convolutions_run_on_integers_with_what_follows_them(read):
     assert first["macs"] == second["macs"] == size * 4 * 9 and first["n_params"] == 144 + 4
     # the products; a scale, rounding and two limits; the ReLU
     assert first["operations"]["mul"] + first["operations"]["fma"] == size * 36 + size
-    assert report.status == "complete" and any(note.startswith("FakeQuantize: integers") for note in report.notes)
+    assert report.status == "complete" and any(note.startswith("FakeQuantize: layers") for note in report.notes)
     assert report.arena(1).peak == 5 * size  # the real input or output, and the integers beside it
 
 

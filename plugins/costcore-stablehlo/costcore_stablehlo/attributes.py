@@ -88,7 +88,7 @@ def has_shape(kind: Any, shape: Sequence[int]) -> bool:
 
 
 def constant_of(op: Any) -> tuple[Any, bool]:
-    """Return the elements of a constant, and whether they are all equal; if so, one number.
+    """Return the elements of a constant, and False; if all elements are equal, one number, and True.
 
     Elements that the Python bindings cannot read, such as complex numbers, become zeros: costs do not change.
 
@@ -105,9 +105,9 @@ def constant_of(op: Any) -> tuple[Any, bool]:
         return np.asarray(attribute).reshape(aval.shape).astype(aval.dtype, copy=False), False
     except (AttributeError, TypeError, ValueError):
         zero = np.zeros((), aval.dtype)
-        return (
-            (np.broadcast_to(zero, aval.shape), False) if is_real(aval.dtype) else (zero[()], True)
-        )  # a view, so it takes no memory
+        if is_real(aval.dtype):
+            return np.broadcast_to(zero, aval.shape), False  # a view, so it takes no memory
+        return zero[()], True
 
 
 def is_real(dtype: np.dtype[Any]) -> bool:

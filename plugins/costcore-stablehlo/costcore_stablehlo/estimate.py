@@ -62,15 +62,15 @@ def estimate(
         CostError: if the file has another format, is damaged, or has open sizes; the message names the file.
         ValueError: for an invalid option.
     """
-    with in_file(name := fspath(model)), quiet_context() as said, jax.enable_x64(True):
-        module = read_module(name, said)
+    with in_file(name := fspath(model)), quiet_context() as messages, jax.enable_x64(True):
+        module = read_module(name, messages)
         program = FileProgram(module, function)
         learned = learned_positions(program, params)
         if inputs is not None:
             (types, values), title = given_types(program, learned, inputs), program.name
             program.make_main()
             program.fix(values)
-            refine(module, types, said)
+            refine(module, types, messages)
             program = FileProgram(module)
             program.title = title
         program.find_stored()
@@ -79,7 +79,7 @@ def estimate(
         record_program(recorder, as_function, given, {}, trips=trips, regroup=regroup)
     if params is None and learned:
         recorder.notes.append(
-            f"{len(learned)} arguments were taken as learned parameters because of their names; params=… sets others"
+            f"{len(learned)} arguments count as learned parameters because of their names; select others with params=…"
         )
 
 
@@ -111,7 +111,7 @@ def learned_positions(program: FileProgram, params: int | str | Sequence[int | s
 
 
 def given_types(program: FileProgram, learned: Sequence[int], inputs: Any) -> tuple[list[str], dict[int, int]]:
-    """Return the types of all arguments, with ``inputs`` as shapes of those that are not learned, and integer values.
+    """Return the types of all arguments, and values of integer arguments. ``inputs`` are shapes of the others.
 
     Integers among the inputs are values of scalar arguments, returned by position: older JAX passes sizes like this.
 

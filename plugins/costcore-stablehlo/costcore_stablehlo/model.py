@@ -26,7 +26,7 @@ LARGEST = 2**31
 """The maximum size of a file in bytes."""
 
 TO_TEXT = str(Path(__file__).with_name("to_text.py"))
-"""The script that reads a portable artifact. It is run as a file, because importing this package takes longer."""
+"""The script that reads a portable artifact. It runs as a file, because importing this package takes longer."""
 
 SECONDS = 30
 """The maximum time for reading a portable artifact; ``to_text.py`` also limits its CPU time."""
@@ -34,34 +34,34 @@ SECONDS = 30
 ESCAPED = re.compile(r"(?:\\[89A-Fa-f][0-9A-Fa-f])+")
 """Escaped non-ASCII bytes in the names of a text."""
 
-REFINED = "builtin.module(stablehlo-refine-arguments{{types={types}}},stablehlo-refine-shapes{dynamism})"
+REFINEMENT = "builtin.module(stablehlo-refine-arguments{{types={types}}},stablehlo-refine-shapes{dynamism})"
 """The StableHLO passes that specialize a program with open sizes to the types of its arguments."""
 
-PASSES = ("", ",func.func(stablehlo-canonicalize-dynamism)")
+DYNAMISM_PASSES = ("", ",func.func(stablehlo-canonicalize-dynamism)")
 
 
 @contextmanager
 def quiet_context() -> Iterator[list[str]]:
     """Enter an MLIR context with StableHLO, and yield the list in which its error messages are collected."""
-    said: list[str] = []
+    messages: list[str] = []
 
     def note(diagnostic: Any) -> bool:
-        said.append(str(diagnostic.message))
+        messages.append(str(diagnostic.message))
         return True
 
     with make_ir_context() as context, ir.Location.unknown():
         mhlo.register_mhlo_dialect(context)
         context.allow_unregistered_dialects = True  # their operators are listed, but not counted
         context.attach_diagnostic_handler(note)
-        yield said
+        yield messages
 
 
-def read_module(path: str, said: Sequence[str]) -> Any:
+def read_module(path: str, messages: Sequence[str]) -> Any:
     """Parse a file in the current MLIR context.
 
     Args:
         path: the file.
-        said: the messages of :func:`quiet_context`.
+        messages: the messages of :func:`quiet_context`.
 
     Raises:
         CostError: if the file cannot be read, is too large, or has another format.
@@ -73,10 +73,10 @@ def read_module(path: str, said: Sequence[str]) -> Any:
     try:
         return ir.Module.parse(text)
     except (ir.MLIRError, ValueError) as error:
-        raise CostError(f"{path} is not a StableHLO program: {_first(said) or _first([str(error)])}") from error
+        raise CostError(f"{path} is not a StableHLO program: {_first(messages) or _first([str(error)])}") from error
 
 
-def refine(module: Any, types: Sequence[str], said: Sequence[str]) -> None:
+def refine(module: Any, types: Sequence[str], messages: Sequence[str]) -> None:
     """Specialize a program with open sizes to the types of its arguments.
 
     Raises:
@@ -84,11 +84,11 @@ def refine(module: Any, types: Sequence[str], said: Sequence[str]) -> None:
     """
     stablehlo.register_stablehlo_passes()
     try:
-        for dynamism in PASSES:
-            text = REFINED.format(types=",".join(types), dynamism=dynamism)
+        for dynamism in DYNAMISM_PASSES:
+            text = REFINEMENT.format(types=",".join(types), dynamism=dynamism)
             passmanager.PassManager.parse(text).run(module.operation)
     except (ir.MLIRError, ValueError) as error:
-        raise CostError(f"these inputs do not fit: {_first(said) or _first([str(error)])}") from error
+        raise CostError(f"these inputs do not fit: {_first(messages) or _first([str(error)])}") from error
 
 
 @lru_cache(1)  # fitting formulas in open sizes reads a file about twenty times
@@ -108,8 +108,8 @@ def _text_of_artifact(path: str, content: bytes) -> bytes:
     except subprocess.TimeoutExpired as error:
         raise CostError(f"{path} is not a StableHLO program: reading it takes more than {SECONDS} seconds") from error
     if found.returncode:
-        said = _first([line.partition("error: ")[2] for line in found.stderr.decode(errors="replace").splitlines()])
-        raise CostError(f"{path} is not a StableHLO program: {said or 'it is damaged'}")
+        messages = _first([line.partition("error: ")[2] for line in found.stderr.decode(errors="replace").splitlines()])
+        raise CostError(f"{path} is not a StableHLO program: {messages or 'it is damaged'}")
     return found.stdout
 
 

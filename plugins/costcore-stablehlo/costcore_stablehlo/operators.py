@@ -102,10 +102,6 @@ def _result(op: Any) -> Any:
     return aval_of(op.results[0].type)
 
 
-def _broadcast(program: Any, op: Any, operands: Sequence[Any]) -> Any:
-    return lax.broadcast_in_dim(operands[0], _result(op).shape, get(op, "broadcast_dimensions"))
-
-
 def _reshape(program: Any, op: Any, operands: Sequence[Any]) -> Any:
     shape = _result(op).shape
     return operands[0] if operands[0].shape == shape else lax.reshape(operands[0], shape)
@@ -201,8 +197,10 @@ def _convolution(program: Any, op: Any, operands: Sequence[Any]) -> Any:
     numbers = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     x, w = operands
     space = len(numbers.kernel_spatial_dimensions)
-    turned = get(op, "window_reversal", [])
-    axes = [axis for axis, is_turned in zip(numbers.kernel_spatial_dimensions, turned, strict=False) if is_turned]
+    reversals = get(op, "window_reversal", [])
+    axes = [
+        axis for axis, is_reversed in zip(numbers.kernel_spatial_dimensions, reversals, strict=False) if is_reversed
+    ]
     return lax.conv_general_dilated(
         x,
         lax.rev(w, axes) if axes else w,
@@ -229,7 +227,7 @@ def _reduce(program: Any, op: Any, operands: Sequence[Any]) -> Any:
     values, initial = list(operands[:half]), list(operands[half:])
     axes = tuple(get(op, "dimensions"))
     if half == 1:
-        return lax.reduce(values[0], initial[0], program.joins(op.regions[0]), axes)
+        return lax.reduce(values[0], initial[0], program.combiner(op.regions[0]), axes)
     found = program.extreme(op.regions[0])
     if half == 2 and found and len(axes) == 1:
         search = lax.argmax if found in ("GT", "GE") else lax.argmin
@@ -249,9 +247,10 @@ def _reduce_window(program: Any, op: Any, operands: Sequence[Any]) -> Any:
     if len(operands) != 2:
         return program.unknown(op, operands)
     x, initial = operands
-    joined = program.joins(op.regions[0])
     return lax.reduce_window(
-        *(x, initial, joined),
+        x,
+        initial,
+        program.combiner(op.regions[0]),
         **_windows(op, x.ndim),
         base_dilation=get(op, "base_dilations"),
         window_dilation=get(op, "window_dilations"),
@@ -260,8 +259,8 @@ def _reduce_window(program: Any, op: Any, operands: Sequence[Any]) -> Any:
 
 def _select_and_scatter(program: Any, op: Any, operands: Sequence[Any]) -> Any:
     x, dy, _ = operands
-    selects, joins = map(program.only_operator, op.regions)
-    if selects != "compare" or joins != "add":
+    selects, combines = map(program.only_operator, op.regions)
+    if selects != "compare" or combines != "add":
         return program.unknown(op, operands)
     return lax.select_and_scatter_add_p.bind(dy, x, select_prim=lax.ge_p, **_windows(op, x.ndim))
 
@@ -275,10 +274,6 @@ def _sort(program: Any, op: Any, operands: Sequence[Any]) -> Any:
 def _fft(program: Any, op: Any, operands: Sequence[Any]) -> Any:
     kind = str(op.attributes["fft_type"]).partition(" ")[2].rstrip(">")
     return lax.fft(operands[0], kind, tuple(get(op, "fft_length")))
-
-
-def _cholesky(program: Any, op: Any, operands: Sequence[Any]) -> Any:
-    return lax.linalg.cholesky_p.bind(operands[0])
 
 
 def _triangular_solve(program: Any, op: Any, operands: Sequence[Any]) -> Any:
@@ -295,10 +290,6 @@ def _batch_norm(name: str) -> Rule:
         return program.bind(name, op, operands, feature_index=get(op, "feature_index"))
 
     return rule
-
-
-def _clamp(program: Any, op: Any, operands: Sequence[Any]) -> Any:
-    return lax.clamp(*operands)
 
 
 def _select(program: Any, op: Any, operands: Sequence[Any]) -> Any:
@@ -354,9 +345,8 @@ RULES: Mapping[str, Rule] = {
     **{name: _batch_norm(name) for name in ("batch_norm_inference", "batch_norm_training")},
     "after_all": _nothing,
     "bitcast_convert": lambda program, op, operands: lax.bitcast_convert_type(operands[0], _result(op).dtype),
-    "broadcast_in_dim": _broadcast,
-    "cholesky": _cholesky,
-    "clamp": _clamp,
+    "cholesky": lambda program, op, operands: lax.linalg.cholesky_p.bind(operands[0]),
+    "clamp": lambda program, op, operands: lax.clamp(*operands),
     "collective_permute": lambda program, op, operands: program.bind("ppermute", op, operands, axes=()),
     "compare": _compare,
     "concatenate": lambda program, op, operands: lax.concatenate(operands, get(op, "dimension")),
@@ -396,9 +386,9 @@ RULES: Mapping[str, Rule] = {
     "transpose": lambda program, op, operands: lax.transpose(operands[0], get(op, "permutation")),
     "triangular_solve": _triangular_solve,
 }
-"""Rules of StableHLO and CHLO operators, by name without the dialect. All others are unsupported."""
+"""Rules of StableHLO and CHLO operators, by name without the dialect. Other operators are unsupported."""
 
-SAME_CALLS = frozenset(
+IDENTITY_CALLS = frozenset(
     (
         *("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"),
         *("mark_tensor", "tt.mark_argument", "xla.sdy.FuncResultSharding", "xla_mark_sharding"),
@@ -434,13 +424,17 @@ OTHER_CALLS: Mapping[str, str] = {
 }
 """Primitives by the ``custom_call`` target that TPU and GPU compilers implement."""
 
-NO_CALLS = frozenset(("shape_assertion", "LayoutConstraint"))
-"""Targets of ``custom_call`` that compute nothing."""
+EMPTY_CALLS = frozenset(("shape_assertion", "LayoutConstraint"))
+"""Targets of ``custom_call`` without a computation, such as assertions."""
+
+
+def _backend_config(op: Any) -> str:
+    return str(op.attributes["mhlo.backend_config"]) if "mhlo.backend_config" in op.attributes else ""
 
 
 def _vectors(op: Any) -> dict[str, bool]:
     """Return which singular vectors a call computes, from LAPACK's ``mode`` (N, S or A) or the cuSOLVER flags."""
-    settings = str(op.attributes["mhlo.backend_config"]) if "mhlo.backend_config" in op.attributes else ""
+    settings = _backend_config(op)
     mode = re.search(r"mode = (\d+)", settings)
     if mode is not None:
         return {"compute_uv": int(mode.group(1)) != ord("N"), "full_matrices": int(mode.group(1)) == ord("A")}
@@ -450,16 +444,15 @@ def _vectors(op: Any) -> dict[str, bool]:
 def custom_call(program: Any, op: Any, operands: Sequence[Any]) -> Any:
     """Bind the primitive of a ``custom_call``, by its target."""
     target = str(get(op, "call_target_name"))
-    if target in SAME_CALLS and len(op.results) == len(operands):
+    if target in IDENTITY_CALLS and len(op.results) == len(operands):
         return list(operands)
-    if target in NO_CALLS:
+    if target in EMPTY_CALLS:
         return list(operands)[: len(op.results)]
-    if target == "mhlo.topk" or target == "TopK":
-        made = _result(op)
-        return list(lax.top_k(operands[0], made.shape[-1]))
+    if target in ("mhlo.topk", "TopK"):
+        return list(lax.top_k(operands[0], _result(op).shape[-1]))
     routine = ROUTINE.fullmatch(target)
     if routine is not None and routine.group(1) == "trsm" and len(operands) > 1:
-        settings = str(op.attributes["mhlo.backend_config"]) if "mhlo.backend_config" in op.attributes else ""
+        settings = _backend_config(op)
         sides = {"left_side": f"side = {ord('R')} " not in settings, "unit_diagonal": f"diag = {ord('U')} " in settings}
         return program.bind("triangular_solve", op, operands, **sides)
     primitive = OTHER_CALLS.get(target) or (FACTORIZATIONS.get(routine.group(1)) if routine else None)

@@ -29,8 +29,8 @@ DIALECTS = frozenset(("chlo", "mhlo", "sdy", "stablehlo"))
 
 ENDS = frozenset(("func.return", "sdy.return", "stablehlo.return"))
 
-CHOOSES = frozenset(("and", "compare", "or", "return", "select"))
-"""The operators in the body of an argmax or argmin."""
+ARGMAX_OPERATORS = frozenset(("and", "compare", "or", "return", "select"))
+"""The only operators in the body of an argmax or argmin."""
 
 BY_ELEMENT = frozenset((*BINARY, "compare"))
 """Binary operators, whose operands JAX broadcasts."""
@@ -203,19 +203,19 @@ class FileProgram:
         return self.bind(f"{op.name.removeprefix('stablehlo.')}:{target}" if target else op.name, op, operands)
 
     def only_operator(self, region: Any) -> str:
-        """Return the only operator of a body, without its dialect; empty if there is none, else ``several``."""
+        """Return the operator of a body without its dialect: empty for no operator, ``several`` for more than one."""
         inner = list(region.blocks[0].operations)[:-1]
         return "" if not inner else _short(inner[0]) if len(inner) == 1 else "several"
 
-    def joins(self, region: Any) -> Callable[..., Any]:
+    def combiner(self, region: Any) -> Callable[..., Any]:
         """Return the binary function of a reduction."""
         function = BINARY.get(self.only_operator(region))
         return function or (lambda *elements: self._block(region.blocks[0], elements, {})[0])
 
     def extreme(self, region: Any) -> str:
-        """Return the comparison of an argmax or argmin body, ``GT``; empty for other bodies."""
+        """Return the comparison direction of an argmax or argmin body, ``GT``; empty for other bodies."""
         inner = [op.operation for op in region.blocks[0].operations]
-        if len(region.blocks[0].arguments) != 4 or any(_short(op) not in CHOOSES for op in inner):
+        if len(region.blocks[0].arguments) != 4 or any(_short(op) not in ARGMAX_OPERATORS for op in inner):
             return ""
         return next((direction(op) for op in inner if _short(op) == "compare"), "")
 
@@ -225,7 +225,7 @@ class FileProgram:
 
     def _call(self, name: str, arguments: Sequence[Any]) -> list[Any]:
         if name not in self._functions:
-            raise CostError(f"the program calls {name!r}, which it does not have")
+            raise CostError(f"the program calls the function {name!r}, which is not in the file")
         if self._depth >= DEEPEST:
             raise CostError(f"functions call each other more than {DEEPEST} deep")
         self._depth += 1
@@ -271,7 +271,7 @@ class FileProgram:
         if op.name in ("stablehlo.case", "stablehlo.if"):
             return self._branches(op, operands[0], values)
         if op.name == "sdy.manual_computation":
-            return self._part(op, operands, values)
+            return self._manual_computation(op, operands, values)
         if op.name == "stablehlo.composite":
             return self._composite(op, operands)
         if short == "custom_call":
@@ -302,13 +302,13 @@ class FileProgram:
             return lax.switch(which, branches)
         return lax.cond(which, *branches)
 
-    def _part(self, op: Any, operands: Sequence[Any], values: dict[Any, Any]) -> Sequence[Any]:
-        """Run the body of a manual computation, which has the shapes of the shards of one device."""
+    def _manual_computation(self, op: Any, operands: Sequence[Any], values: dict[Any, Any]) -> Sequence[Any]:
+        """Run the body of a manual computation on the shards of one device."""
         block = op.regions[0].blocks[0]
-        parts = self._placed([value.type for value in block.arguments], operands)
-        return self._placed([result.type for result in op.results], self._block(block, parts, values))
+        parts = self._resharded([value.type for value in block.arguments], operands)
+        return self._resharded([result.type for result in op.results], self._block(block, parts, values))
 
-    def _placed(self, types: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+    def _resharded(self, types: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
         """Convert operands to the shapes of other types, at no cost."""
         avals = [aval_of(kind) for kind in types]
         made = tuple(ShapedArray(aval.shape, aval.dtype) for aval in avals if aval is not None)
@@ -349,14 +349,14 @@ def _repeated(op: Any, x: Any) -> Any:
 
 
 def _operands(op: Any, values: Sequence[Any]) -> list[Any]:
-    """Return the operands of an operation, with broadcasts expanded unless JAX can broadcast them itself."""
+    """Return the operands of an operation. Broadcasts are expanded, unless JAX broadcasts them itself."""
     parts = [value.part if isinstance(value, Repeated) else value for value in values]
-    if _short(op) in BY_ELEMENT and _spread(parts) == tuple(op.results[0].type.shape):
+    if _short(op) in BY_ELEMENT and _broadcast_shape(parts) == tuple(op.results[0].type.shape):
         return parts
     return [value.array() if isinstance(value, Repeated) else value for value in values]
 
 
-def _spread(parts: Sequence[Any]) -> tuple[int, ...] | None:
+def _broadcast_shape(parts: Sequence[Any]) -> tuple[int, ...] | None:
     """Return the broadcast shape of arrays and numbers; None if they do not fit."""
     try:
         return tuple(np.broadcast_shapes(*(part.shape for part in parts)))

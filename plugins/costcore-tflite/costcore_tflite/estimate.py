@@ -19,7 +19,7 @@ __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
 
 native_names = names_of("tflite", OPERATORS.values())
 
-OF_ONE = (
+BATCH_OF_ONE = (
     "the file leaves the batch size open: 1 is assumed, as in its stored shapes. Set another with dims={'batch': …}"
 )
 
@@ -56,14 +56,14 @@ def estimate(
         sizes = OpenSizes(dims, {"batch": 1})
         shapes = bind_inputs(read.graphs[0], sizes, inputs)
         if sizes.assumed:
-            recorder.assume(OF_ONE)
-        recording.dataflow.file = read.nbytes  # flatbuffers are read where they are
+            recorder.assume(BATCH_OF_ONE)
+        recording.dataflow.file = read.nbytes  # the runtime reads the flatbuffer in place
         Walker(recording, read, sizes, shapes).run()
         sizes.check()
 
 
 def bind_inputs(graph: Graph, sizes: OpenSizes, given: Any) -> dict[int, Shape]:
-    """Return the shapes of the inputs of a graph by the tensor.
+    """Return the shapes of the inputs of a graph by tensor index.
 
     Raises:
         CostError: if sizes do not fit the file.

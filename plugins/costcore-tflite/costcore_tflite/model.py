@@ -21,7 +21,7 @@ IDENTIFIER = b"TFL3"
 """The bytes 4 to 7 of every file."""
 
 MOST_OBJECTS = 1_000_000
-"""The maximum number of tensors, operators and operands that are read: a damaged file may refer to one forever."""
+"""The maximum number of tensors, operators and operands that are read; damaged files may repeat the same ones."""
 
 MOST_VALUES = 1024
 """The maximum number of elements of a constant whose values are read: axes, shapes and paddings have a few."""
@@ -29,7 +29,7 @@ MOST_VALUES = 1024
 MOST_AXES = 64
 
 MOST_RAW = 16
-"""The maximum number of integers that are read from options of a custom operator that are a C structure."""
+"""The maximum number of integers read from custom options that are a C structure."""
 
 DTYPES: Mapping[int, str] = {
     tflite.TensorType.FLOAT32: "float32",
@@ -52,7 +52,7 @@ DTYPES: Mapping[int, str] = {
     tflite.TensorType.RESOURCE: "string",
     tflite.TensorType.VARIANT: "string",
 }
-"""Names of the types of elements. The shape does not determine the size of strings and of handles of resources."""
+"""Dtypes by element type. Resources and variants count as strings: their shape does not determine their size."""
 
 
 def _names(enumeration: type) -> dict[int, str]:
@@ -68,8 +68,8 @@ INTEGERS: Mapping[int, Callable[[Any, int], tuple[int, ...]]] = {
 MOST_FIELDS = 16
 """The maximum number of fields of a table; an operator has 14."""
 
-MODEL_BUFFERS, GRAPH_TENSORS, GRAPH_OPERATORS = 4, 0, 3
-"""The numbers of fields in the schema."""
+MODEL_BUFFERS, BUFFER_DATA, GRAPH_TENSORS, GRAPH_OPERATORS = 4, 0, 0, 3
+"""Field numbers of the schema."""
 
 OPERATORS = _names(tflite.BuiltinOperator)
 """Names of the builtin operators by number."""
@@ -84,7 +84,7 @@ _OPTIONS = _classes(tflite.BuiltinOptions)
 _OPTIONS_2 = _classes(getattr(tflite, "BuiltinOptions2", object))
 
 INTEGER_BYTES = {"int32": 4, "int64": 8}
-"""The bytes of the integers that sizes and axes are stored as."""
+"""Bytes per element of the dtypes that store sizes and axes."""
 
 
 class TensorInfo(NamedTuple):
@@ -133,7 +133,7 @@ class OperatorInfo(NamedTuple):
 
 _new_tensor: Callable[..., TensorInfo] = tuple.__new__
 _new_operator: Callable[..., OperatorInfo] = tuple.__new__
-"""Build named tuples of all their attributes in order three times as fast."""
+"""Create named tuples from all attributes in order, three times as fast as their constructors."""
 
 
 class Graph(NamedTuple):
@@ -147,7 +147,7 @@ class Graph(NamedTuple):
 
 
 class Model(NamedTuple):
-    """A file: its graphs, the first of which is the model, its version of the schema, and its bytes."""
+    """A file: its graphs (the first is the model), its schema version, and its size in bytes."""
 
     graphs: Sequence[Graph]
     version: int
@@ -174,18 +174,18 @@ def read_model(path: str) -> Model:
 
 
 class _Reader:
-    """Reads the objects of a file, a limited number of them."""
+    """Reads at most ``MOST_OBJECTS`` objects of a file."""
 
     def __init__(self, model: Any, size: int) -> None:
         self._content = model._tab.Bytes
         self._left = min(MOST_OBJECTS, 4 * size)
-        self._entries: dict[int, tuple[int, ...]] = {}
-        self._known: dict[tuple[Any, int, bytes], Mapping[str, Any]] = {}
+        self._known_offsets: dict[int, tuple[int, ...]] = {}
+        self._known_options: dict[tuple[Any, int, bytes], Mapping[str, Any]] = {}
         self._codes = [self._code(model.OperatorCodes(i)) for i in self.counted(model.OperatorCodesLength())]
         self._buffers = self._tables(self._fields(model._tab.Pos)[MODEL_BUFFERS])
 
     def counted(self, length: int) -> range:
-        """Return the indices of a list of this length, which counts toward the limit of objects."""
+        """Return the indices of a list, and count its elements toward the limit of objects."""
         self._left -= max(length, 0) + 1
         if self._left < 0:
             raise ValueError(f"it has more objects than a file of its size can hold, or more than {MOST_OBJECTS:,}")
@@ -201,7 +201,7 @@ class _Reader:
         return Graph(_text(graph.Name()), tensors, inputs, outputs, operators)
 
     def _code(self, code: Any) -> tuple[str, bool]:
-        """Return the name of an operator, and whether it is custom; old files have small numbers in another field."""
+        """Return the name of an operator, and whether it is custom. Old files have its number in a deprecated field."""
         number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
         if number == tflite.BuiltinOperator.CUSTOM:
             return _text(code.CustomCode()) or "CUSTOM", True
@@ -213,13 +213,13 @@ class _Reader:
     def _offsets(self, at: int) -> tuple[int, ...]:
         """Return the offsets of the fields of a table from its beginning; 0 for an absent field."""
         entries = at - INT32(self._content, at)[0]
-        offsets = self._entries.get(entries)
+        offsets = self._known_offsets.get(entries)
         if offsets is None:
             if entries < 0:
                 raise ValueError(f"no table is at byte {at}")
             count = min(max(UINT16(self._content, entries)[0] // 2 - 2, 0), MOST_FIELDS)
             offsets = struct.unpack_from(f"<{count}H", self._content, entries + 4)
-            offsets = self._entries[entries] = offsets + (0,) * (MOST_FIELDS - count)
+            offsets = self._known_offsets[entries] = offsets + (0,) * (MOST_FIELDS - count)
         return offsets
 
     def _fields(self, at: int) -> list[int]:
@@ -227,7 +227,7 @@ class _Reader:
         return [offset and at + offset for offset in self._offsets(at)]
 
     def _list(self, at: int) -> tuple[int, int]:
-        """Return the position and number of the elements of a list to which a field refers; (0, 0) without the field.
+        """Return the position and the number of elements of the list in a field; (0, 0) without the field.
 
         Raises:
             ValueError: if the file has more objects than are read.
@@ -270,7 +270,7 @@ class _Reader:
             operator.Init(self._content, at)
             return OperatorInfo(name, True, inputs, outputs, _custom_options(operator, self.counted))
         options = self._options(_OPTIONS, at + kind_at, at + options_at) if kind_at and options_at else None
-        if not options and offsets[11] and offsets[12]:  # those of newer operators are in a second union
+        if not options and offsets[11] and offsets[12]:  # options of newer operators are in a second union
             options = self._options(_OPTIONS_2, at + offsets[11], at + offsets[12])
         return _new_operator(OperatorInfo, (name, False, inputs, outputs, options or {}))
 
@@ -284,13 +284,13 @@ class _Reader:
         entries = at - INT32(content, at)[0]
         size = UINT16(content, max(entries, 0) + 2)[0]
         key = kind, entries, content[at + 4 : at + size]
-        found = self._known.get(key)
+        found = self._known_options.get(key)
         if found is None:
             options = kind()
             options.Init(content, at)
-            found = _plain(options, self.counted)
+            found = _option_values(options, self.counted)
             if size <= MOST_AXES and all(isinstance(value, (int, float)) for value in found.values()):
-                self._known[key] = found  # the table contains the numbers themselves: equal bytes are equal options
+                self._known_options[key] = found  # numbers are stored inside the table: equal bytes are equal options
         return found
 
     def _indices(self, at: int, n_tensors: int, least: int) -> tuple[int, ...]:
@@ -336,7 +336,7 @@ class _Reader:
         found = name, shape, open_axes, dtype, is_stored, data, scales, has_zero_point, sparsity_at > 0
         return _new_tensor(TensorInfo, found)
 
-    def _text_at(self, at: int) -> tuple[int, int]:
+    def _uncounted_list(self, at: int) -> tuple[int, int]:
         at += UINT32(self._content, at)[0]
         return at + 4, UINT32(self._content, at)[0]
 
@@ -344,8 +344,8 @@ class _Reader:
         """Return the number of scales, and whether a zero point is not 0."""
         at += UINT32(self._content, at)[0]
         scales_at, points_at = self._offsets(at)[2:4]
-        scales = self._text_at(at + scales_at)[1] if scales_at else 0
-        start, count = self._text_at(at + points_at) if points_at else (0, 0)
+        scales = self._uncounted_list(at + scales_at)[1] if scales_at else 0
+        start, count = self._uncounted_list(at + points_at) if points_at else (0, 0)
         count = min(count, scales)
         if start + 8 * count > len(self._content):
             raise ValueError("a tensor has more zero points than the file has bytes")
@@ -355,7 +355,7 @@ class _Reader:
         """Return whether a buffer has data, and its values if it is a small constant of 32- or 64-bit integers."""
         at = self._buffers[number]
         data_at, place_at = self._offsets(at)[:2]
-        start, length = self._text_at(at + data_at) if data_at else (0, 0)
+        start, length = self._uncounted_list(at + data_at) if data_at else (0, 0)
         # large files store the data after the part that the schema describes
         is_stored = length > 0 or (place_at > 0 and UINT64(self._content, at + place_at)[0] > 1)
         size = INTEGER_BYTES.get(dtype)
@@ -365,8 +365,8 @@ class _Reader:
 
 
 @cache
-def _fields(kind: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the numbers and of the lists among the options of one kind of operators."""
+def _option_names(kind: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the scalar options and of the list options of a class of options."""
     methods = {name: each for name, each in vars(kind).items() if isinstance(each, FunctionType)}
     lists = {name.removesuffix("Length") for name in methods if name.endswith("Length")}
     others = {f"{name}{end}" for name in lists for end in ("AsNumpy", "IsNone", "Length")}
@@ -374,10 +374,10 @@ def _fields(kind: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(sorted(numbers)), tuple(sorted(lists))
 
 
-def _plain(options: Any, counted: Callable[[int], range]) -> dict[str, Any]:
+def _option_values(options: Any, counted: Callable[[int], range]) -> dict[str, Any]:
     """Return the options of an operator by their names in the schema, without nested tables."""
     kind: Any = type(options)
-    numbers, lists = _fields(kind)
+    numbers, lists = _option_names(kind)
     found: dict[str, Any] = {name: getattr(options, name)() for name in numbers}
     for name in lists:
         read = getattr(options, name)
@@ -386,7 +386,7 @@ def _plain(options: Any, counted: Callable[[int], range]) -> dict[str, Any]:
 
 
 def _custom_options(operator: Any, counted: Callable[[int], range]) -> dict[str, Any]:
-    """Return the integers and truth values among the options of a custom operator."""
+    """Return the integer and boolean options of a custom operator."""
     if operator.CustomOptionsLength() == 0:
         return {}
     try:
@@ -401,7 +401,7 @@ def _custom_options(operator: Any, counted: Callable[[int], range]) -> dict[str,
 
 
 def _raw_options(operator: Any) -> dict[str, Any]:
-    """Return the first integers of options that are a structure in C, under the name ``raw``."""
+    """Return the first integers of options in the form of a C structure, under the name ``raw``."""
     content = operator.CustomOptionsAsNumpy().tobytes()[: 4 * MOST_RAW]
     return {"raw": struct.unpack(f"<{len(content) // 4}i", content[: len(content) // 4 * 4])}
 
@@ -410,10 +410,10 @@ def _text(value: bytes | None) -> str:
     return "" if value is None else value.decode("utf-8", "replace")
 
 
-# The bytes of a .tflite file without its weights: zeros that take no memory replace them.
+# A copy of a large file without its weights. Pages of the copy that are never written take no memory.
 
 SMALL = 2**16
-"""Buffers up to this many bytes are read: small constants are values."""
+"""The maximum bytes of a buffer that is copied: small constants hold values such as axes, larger ones are weights."""
 
 MOST_BYTES = 2**28
 """The maximum number of bytes that are read besides weights; graphs have a few million."""
@@ -422,12 +422,9 @@ MOST_BUFFERS = 2_000_000
 
 PIECE = 2**20
 
-BUFFERS, DATA = 4, 0
-"""The numbers of fields in the schema: the buffers of a model, and the data of a buffer."""
-
 
 def content_without_weights(file: IO[bytes], path: str | PathLike[str]) -> Any:
-    """Return the bytes of a file for flatbuffers; of a large file, an image in memory without the weights.
+    """Return the content of a file for flatbuffers; for a large file, a copy in memory without the weights.
 
     Raises:
         CostError: if it cannot be read, or has a graph that is too large.
@@ -453,7 +450,7 @@ def content_without_weights(file: IO[bytes], path: str | PathLike[str]) -> Any:
 
 def _weights(content: FileBytes) -> Iterator[tuple[int, int]]:
     """Yield the positions of the data of large buffers."""
-    buffers = _field(content, _number(content, 0), BUFFERS)
+    buffers = _field(content, _number(content, 0), MODEL_BUFFERS)
     if buffers is None:
         return
     count = _number(content, buffers)
@@ -461,7 +458,7 @@ def _weights(content: FileBytes) -> Iterator[tuple[int, int]]:
         raise ValueError(f"it has more than {MOST_BUFFERS:,} buffers")
     for i in range(count):
         place = buffers + 4 + 4 * i
-        data = _field(content, place + _number(content, place), DATA)
+        data = _field(content, place + _number(content, place), BUFFER_DATA)
         length = 0 if data is None else _number(content, data)
         if data is not None and length > SMALL:
             yield data + 4, min(data + 4 + length, len(content))
@@ -473,7 +470,7 @@ def _number(content: FileBytes, at: int, kind: str = "<I") -> int:
 
 
 def _field(content: FileBytes, table: int, number: int) -> int | None:
-    """Return the position of the list to which a field of a table refers; None without the field."""
+    """Return the position of the list in a field of a table; None without the field."""
     entries = table - _number(content, table, "<i")
     if entries < 0 or 4 + 2 * number >= _number(content, entries, "<H"):
         return None

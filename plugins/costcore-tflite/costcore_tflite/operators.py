@@ -1,4 +1,4 @@
-"""All operators: formulas that no other framework needs, custom operators, and the mapping rules of all of them."""
+"""Formulas that only TensorFlow Lite needs, custom operators, and the table of all mapping rules."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ ACTIVATION: Mapping[str, Operations] = {
     "tanh": Operations(special=1),
     "signbit": Operations(cmp=1),
 }
-"""The operations per element of an activation that an operator applies to its result."""
+"""Operations per element of fused activations."""
 
 ACTIVATED = ("add", "avg_pool", "concat", "conv_transpose", "div", "lp_pool", "max_pool", "mul", "sub")
-"""Operators that may apply an activation to their result, besides convolutions and linear layers."""
+"""Operators that may have a fused activation, besides convolutions and linear layers."""
 
 
 @pattern("opaque")
 def calc_activated(layer: Layer) -> Cost:
-    """An operator with an activation of its result: its own formula, and the activation of every output element."""
+    """An operator with a fused activation: its own formula, plus the activation of every output element."""
     op = layer.op.removeprefix("activated_")
     cost = Cost(*calculators()[op](Layer(op, layer.inputs, layer.outputs, layer.attrs)))
     plain = cost.flops if isinstance(cost.flops, Operations) else Operations(add=cost.flops)
@@ -51,20 +51,20 @@ def calc_activated(layer: Layer) -> Cost:
 @pattern("move")
 @layout_operator
 def calc_space_to_batch(layer: Layer) -> Cost:
-    """Blocks of space moved to samples, or back: every element is copied, with what is padded or cropped."""
+    """Blocks of space moved to samples, or back: every element is copied, also padded or cropped ones."""
     return Cost(Operations(), layer["x"].nbytes, layer.written, layer.attrs)
 
 
 @pattern("product")
 def calc_gated_lstm(layer: Layer) -> Cost:
-    """LSTM whose gates have weights of their own: i, f, g, o from input and state, as in ``lstm``.
+    """LSTM with separate weights for each gate: i, f, g, o from input and state, as in ``lstm``.
 
     * Each of G gates is a dot product of length I + P per step and unit, starting at the bias; G is 3 if the input gate
       is tied to the forget gate, which takes 1 add.
     * Three sigmoids and two tanh, f c (mul), + i g (fma), o tanh(c') (mul), as ``lstm`` counts them.
     * ``directions``: 2 if it runs forward and backward, with weights of each.
     * ``w_projection`` [P, H]: a dot product of length H for each of P outputs.
-    * Peepholes: 1 fma per unit and gate that has one. Norms of gates: ``layer_norm`` of each.
+    * Peepholes: 1 fma per unit, for each gate with a peephole. Norms: a ``layer_norm`` of each normalized gate.
 
     Source: the reference kernel of TensorFlow Lite, ``lstm_eval.cc``.
     """
@@ -90,7 +90,7 @@ def calc_gated_lstm(layer: Layer) -> Cost:
 
 @pattern("product")
 def calc_svdf(layer: Layer) -> Cost:
-    """Singular value decomposition filter: features by one vector per filter, a filter over the last T of them, a sum.
+    """Singular value decomposition filter: a feature vector, a filter over the last T features, and a sum over ranks.
 
     Per sample, with F filters of rank R over I inputs and T steps of memory: F I products for the features, F T for the
     filters over time, F - F / R add for the sum over ranks, and F / R add of the bias.
@@ -137,7 +137,7 @@ OWN_CALCULATORS: Mapping[str, Calculator] = {
 }
 
 
-# Custom operators: audio features, detection, MediaPipe's, and TensorFlow's own (``Flex…``).
+# Custom operators for audio features and detection, of MediaPipe, and of TensorFlow (``Flex…``).
 #
 # Sources: the kernels in ``signal/src`` of tflite-micro, which compute in integers: shifts count as ``cmp``; the
 # kernels of TensorFlow Lite and of ``mediapipe/util/tflite/operations``.
@@ -159,13 +159,13 @@ PER_ELEMENT: Mapping[str, Operations] = {
 @covers(PER_ELEMENT)
 @element_wise
 def calc_signal_channels(layer: Layer) -> Cost:
-    """One function of each element, by the table."""
+    """Elementwise functions of :data:`PER_ELEMENT`."""
     return Cost(PER_ELEMENT[layer.op] * layer["x"].size, layer.read, layer.written, layer.attrs)
 
 
 @pattern("opaque")
 def calc_signal_auto_scale(layer: Layer) -> Cost:
-    """Elements shifted so that the largest has no zero bit before it: |x| (add), a maximum and a shift (cmp)."""
+    """Elements shifted so that the largest uses all bits: |x| (add), a maximum and a shift (cmp)."""
     return Cost(Operations(add=1, cmp=2) * layer["x"].size, layer.read, layer.written, layer.attrs)
 
 
@@ -197,7 +197,7 @@ def calc_signal_energy(layer: Layer) -> Cost:
 def calc_signal_filter_bank(layer: Layer) -> Cost:
     """Each energy in two neighboring triangles: two products for every stored pair of a weight and its complement.
 
-    The weights of a channel are stored up to a multiple of four bytes; those that fill it up are included.
+    The weights of a channel are padded to a multiple of four bytes; the padding is counted.
     """
     macs = layer["weights"].size + layer["complements"].size
     return Cost(Operations(fma=macs), layer.read, layer.written, layer.attrs, macs)
@@ -205,7 +205,7 @@ def calc_signal_filter_bank(layer: Layer) -> Cost:
 
 @pattern("opaque")
 def calc_signal_overlap_add(layer: Layer) -> Cost:
-    """Frames added up where they overlap: every element of x to a sum."""
+    """Sum of overlapping frames: 1 add per element of x."""
     return Cost(Operations(add=layer["x"].size), layer.read, layer.written, layer.attrs)
 
 
@@ -298,7 +298,7 @@ FLEX: Mapping[str, str] = {
     "StridedSlice": "slice",
     "Transpose": "transpose",
 }
-"""Operators of TensorFlow with one operand, as files that need the Flex delegate name them after ``Flex``."""
+"""TensorFlow operators with one operand. Files for the Flex delegate prefix their names with ``Flex``."""
 
 FLEX_OF_TWO: Mapping[str, str] = {
     **{name: name.lower() for name in ("Add", "Equal", "Greater", "Less", "Maximum", "Minimum", "Mul", "Pow", "Sub")},
@@ -317,7 +317,7 @@ def _weight(a: Arguments) -> Any:
 
 
 def _raw(position: int) -> Callable[[Arguments], int]:
-    """Return a source for a positive integer of options that are a structure in C.
+    """Return a source for a positive integer of options in the form of a C structure.
 
     The source raises CostError if the options are shorter.
     """
@@ -427,7 +427,7 @@ SIGNATURES: Mapping[str, tuple[int | None, ...]] = {
     "STABLEHLO_RNG_BIT_GENERATOR": (),
     **CUSTOM_SIGNATURES,
 }
-"""The minimum operands of an operator: the number of axes of each, None for any number. Others need one operand."""
+"""The rank of each required operand, None for any rank. Other operators need one operand."""
 
 LEARNED_BY = frozenset(
     (
@@ -435,13 +435,13 @@ LEARNED_BY = frozenset(
         *("BIDIRECTIONAL_SEQUENCE_LSTM", "LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"),  # peepholes, norms and projections
     )
 )
-"""Operators whose constants of several real numbers are learned. For layers, the position shows which are learned."""
+"""Operators whose constants of several real numbers are learned. Rows of layers name their learned operands."""
 
 WITHOUT_RESULT = frozenset(("ASSIGN_VARIABLE", "CALL_ONCE", "HASHTABLE_IMPORT"))
 """Operators that need not have a result."""
 
 WALKED = frozenset(("CALL", "CALL_ONCE", "DENSIFY", "IF", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE", "WHILE"))
-"""Operators whose graphs are walked, and operators that are unpacked before the first pass."""
+"""Operators without a row: the walker records the graphs that they run; DENSIFY runs before the first pass."""
 
 NOT_PRICED = {
     "CONCAT_EMBEDDINGS": "no kernel in the runtime",

@@ -19,7 +19,7 @@ ACTIVATIONS: Mapping[int, str] = {
     tflite.ActivationFunctionType.TANH: "tanh",
     tflite.ActivationFunctionType.SIGN_BIT: "signbit",
 }
-"""Canonical names of the activations that operators apply to their result."""
+"""Canonical names of fused activations."""
 
 LIMITS = ("relu", "relu6", "hard_tanh")
 """Activations that cost nothing in a quantized operator, because its result is clamped anyway."""
@@ -27,14 +27,14 @@ LIMITS = ("relu", "relu6", "hard_tanh")
 TO_CHANNELS_FIRST = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
 
 
-JOINED: Mapping[tuple[str, ...], str] = {
+COMBINATIONS: Mapping[tuple[str, ...], str] = {
     (): "none",
     **dict.fromkeys((("ADD",), ("STABLEHLO_ADD",)), "add"),
     **dict.fromkeys((("MUL",), ("STABLEHLO_MULTIPLY",)), "mul"),
     **dict.fromkeys((("MAXIMUM",), ("STABLEHLO_MAXIMUM",)), "max"),
     **dict.fromkeys((("MINIMUM",), ("STABLEHLO_MINIMUM",)), "min"),
 }
-"""How a scatter combines an element and its update, by the operators of its graph; without any, it replaces."""
+"""The combination of two elements in a scatter or reduction, by the operators of its graph; () replaces."""
 
 
 def numbers(a: Arguments, position: int) -> tuple[int, ...] | None:
@@ -100,13 +100,13 @@ def quantization(operands: Mapping[str, int]) -> dict[str, Source]:
 
 
 def activation(a: Arguments) -> str | None:
-    """Return the activation that an operator applies to its result; None without one, or if it costs nothing."""
+    """Return the fused activation of an operator; None if it has none, or if it costs nothing."""
     found = ACTIVATIONS.get(a.get("FusedActivationFunction", 0))
     return None if found in LIMITS and is_quantized(a) else found
 
 
 def has_activation(a: Arguments) -> bool:
-    """Return whether an operator applies an activation that costs something."""
+    """Return whether an operator has a fused activation that costs something."""
     return activation(a) is not None
 
 
@@ -120,7 +120,7 @@ def constant(value: Any) -> Source:
     return lambda a: value
 
 
-# Rows of convolutions, pooling and other operators on images, whose channels are their last axis.
+# Rows of operators on images ``[N, H, W, C]``, such as convolutions and pooling.
 
 WEIGHTS: Mapping[str, tuple[int, ...]] = {
     "CONV_2D": (0, 3, 1, 2),
@@ -138,7 +138,7 @@ def _spatial(a: Arguments, name: str, rank: int) -> tuple[int, ...]:
     return tuple(max(a.get(f"{name}{end}", 1), 1) for end in ends)
 
 
-def _padding(kernel: Callable[[Arguments], tuple[Any, ...]], name: str, is_transposed: bool = False) -> Source:
+def _padding(kernel: Callable[[Arguments], tuple[Any, ...]], is_transposed: bool = False) -> Source:
     """Return a source for the padding: SAME gives ``ceil(size / stride)`` outputs, with more padding at the end."""
 
     def read(a: Arguments) -> Any:
@@ -164,7 +164,7 @@ def _dilation(a: Arguments, rank: int) -> tuple[int, ...]:
 
 
 def _convolution(native: str, formula: str, x: int, w: int, b: int) -> tuple[Row, ...]:
-    """Return the rows of a kind of convolution: for real numbers, for quantized operands, and for quantized weights."""
+    """Return the rows of a convolution: with quantized weights, quantized, with an activation, and plain."""
     order = WEIGHTS[native]
     rank, is_transposed = len(order) - 2, formula == "conv_transpose"
 
@@ -182,17 +182,17 @@ def _convolution(native: str, formula: str, x: int, w: int, b: int) -> tuple[Row
     attrs: dict[str, Source] = {
         "kernel": kernel,
         "stride": lambda a: _spatial(a, "Stride", rank),
-        "padding": _padding(kernel, native, is_transposed),
+        "padding": _padding(kernel, is_transposed),
         "dilation": lambda a: _dilation(a, rank),
         "groups": groups,
         "activation": activation,
     }
     inputs: dict[str, Source] = {"x": image(x), "w": weight, "b": operand(b)}
     scales = quantization({"x": x, "w": w})
-    of_weight = {name: source for name, source in scales.items() if name.startswith("w_")}
+    weight_scales = {name: source for name, source in scales.items() if name.startswith("w_")}
     name = f"tflite::{native}"
     return (
-        Row(name, f"dynamic_quantized_{formula}", {**inputs, **of_weight}, attrs, is_hybrid, images),
+        Row(name, f"dynamic_quantized_{formula}", {**inputs, **weight_scales}, attrs, is_hybrid, images),
         Row(name, f"quantized_{formula}", {**inputs, **scales}, attrs, lambda a: is_quantized(a, x), images),
         Row(name, f"{'activated' if is_transposed else 'fused'}_{formula}", inputs, attrs, has_activation, images),
         Row(name, formula, inputs, attrs, outputs=images),
@@ -208,7 +208,7 @@ def _pool(native: str, formula: str, **attrs: Source) -> tuple[Row, ...]:
     settings: dict[str, Source] = {
         "kernel": _window,
         "stride": lambda a: _spatial(a, "Stride", 2),
-        "padding": _padding(_window, native),
+        "padding": _padding(_window),
         "activation": activation,
         **attrs,
     }
@@ -275,8 +275,8 @@ WINDOW_ROWS: tuple[Row, ...] = (
         "tflite::STABLEHLO_REDUCE_WINDOW",
         "window_reduction",
         X,
-        {"kernel": _reduced_window, "by": lambda a: JOINED[a["update"]]},
-        when=lambda a: JOINED.get(a.get("update", ("?",)), "none") != "none",
+        {"kernel": _reduced_window, "by": lambda a: COMBINATIONS[a["update"]]},
+        when=lambda a: COMBINATIONS.get(a.get("update", ("?",)), "none") != "none",
     ),
     Row(
         "tflite::REDUCE_WINDOW",
@@ -325,7 +325,7 @@ def _units(a: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
 
 LINEAR = {"x": _features, "w": operand(1), "b": operand(2)}
 SCALES = quantization({"x": 0, "w": 1})
-OF_WEIGHT = {name: source for name, source in SCALES.items() if name.startswith("w_")}
+WEIGHT_SCALES = {name: source for name, source in SCALES.items() if name.startswith("w_")}
 ACTIVATION = {"activation": activation}
 FULLY_CONNECTED = "tflite::FULLY_CONNECTED"
 
@@ -344,7 +344,7 @@ SIDES = {"x0": _side(0, "AdjX"), "x1": _side(1, "AdjY")}
 
 
 def _lstm_part(first: int, count: int) -> Any:
-    """Return a source for the weights of all gates as a list; the input gate may be tied to the forget gate."""
+    """Return a source that lists the weights of all gates. A tied input gate has none."""
     return lambda a: [value for value in a["inputs"][first : first + count] if value is not None]
 
 
@@ -359,15 +359,15 @@ LSTM = {
     "c": operand(19),
     "w_norm*": _lstm_part(20, 4),
 }
-"""Operands of an LSTM of TensorFlow Lite. Gates have weights of their own."""
+"""Operands of an LSTM. Each gate has its own weights."""
 
-BOTH = {
+BIDIRECTIONAL_LSTM = {
     "x": operand(0),
     "w*": lambda a: [*_lstm_part(1, 8)(a), *_lstm_part(18, 8)(a)],
     "w_peephole*": lambda a: [*_lstm_part(9, 3)(a), *_lstm_part(26, 3)(a)],
     "b*": lambda a: [*_lstm_part(12, 4)(a), *_lstm_part(29, 4)(a)],
 }
-"""Operands of an LSTM of two directions."""
+"""Operands of a bidirectional LSTM."""
 
 RNN = {"x": operand(0), "w0": operand(1), "w1": operand(2), "b0": operand(3), "h0": operand(4)}
 
@@ -378,7 +378,7 @@ def _steps(a: Arguments) -> Any:
     return x if a.get("TimeMajor") or x.ndim < 3 else x.permuted(1, 0, 2)
 
 
-def _letters(a: Arguments) -> str:
+def _equation(a: Arguments) -> str:
     """Return the einsum equation of a product: batch axes, the axes of each side, and the summed axes."""
     left, right = (given(a, i) for i in (0, 1))
     names = iter("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" * 3)
@@ -397,7 +397,7 @@ def _letters(a: Arguments) -> str:
 
 
 PRODUCT_ROWS: tuple[Row, ...] = (
-    Row(FULLY_CONNECTED, "dynamic_quantized_linear", {**LINEAR, **OF_WEIGHT}, ACTIVATION, is_hybrid, _units),
+    Row(FULLY_CONNECTED, "dynamic_quantized_linear", {**LINEAR, **WEIGHT_SCALES}, ACTIVATION, is_hybrid, _units),
     Row(FULLY_CONNECTED, "quantized_linear", {**LINEAR, **SCALES}, ACTIVATION, is_quantized, _units),
     Row(FULLY_CONNECTED, "fused_linear", LINEAR, ACTIVATION, has_activation, _units),
     Row(FULLY_CONNECTED, "linear", LINEAR, outputs=_units),
@@ -431,11 +431,11 @@ PRODUCT_ROWS: tuple[Row, ...] = (
         )
         for native in ("UNIDIRECTIONAL_SEQUENCE_RNN", "RNN")
     ),
-    row("STABLEHLO_DOT_GENERAL", "einsum", XS, equation=_letters),
+    row("STABLEHLO_DOT_GENERAL", "einsum", XS, equation=_equation),
     Row(
         "tflite::BIDIRECTIONAL_SEQUENCE_LSTM",
         "gated_lstm",
-        BOTH,
+        BIDIRECTIONAL_LSTM,
         {"steps": lambda a: prod(a["inputs"][0].shape[:-1]), "directions": lambda a: 2},
         when=lambda a: given(a, 16) is None and given(a, 33) is None,
     ),
@@ -470,7 +470,7 @@ def is_learned_table(a: Arguments) -> bool:
     return bool(is_matrix and indices is not None and not indices.is_stored and a.get("Axis", 0) == 0)
 
 
-# Rows of operators that compute each element by itself, of activations, reductions and norms along axes.
+# Rows of elementwise operators, activations, reductions and norms.
 
 UNARY: Mapping[str, str] = {
     **{
@@ -528,7 +528,7 @@ ARITHMETIC: Mapping[str, tuple[str, str]] = {
     "MUL": ("mul", "quantized_mul"),
     "DIV": ("div", ""),
 }
-"""Functions of two operands that apply an activation, with the formula of quantized operands."""
+"""Functions of two operands with a fused activation: the formula for floats, and for quantized operands."""
 
 QUANTIZED_UNARY: Mapping[str, tuple[str, str, Mapping[str, Source]]] = {
     "LOGISTIC": ("sigmoid", "quantized_sigmoid", {}),
@@ -570,7 +570,7 @@ PAIR_SCALES = quantization({"x0": 0, "x1": 1})
 
 
 def _arithmetic(native: str, formula: str, quantized: str) -> tuple[Row, ...]:
-    """Return the rows of an operator of two operands: of quantized ones, with an activation, and without."""
+    """Return the rows of an operator with two operands: quantized, with an activation, and plain."""
     name, settings = f"tflite::{native}", {"activation": activation}
     rows = (
         Row(name, f"activated_{formula}", XS, settings, has_activation),
@@ -579,7 +579,7 @@ def _arithmetic(native: str, formula: str, quantized: str) -> tuple[Row, ...]:
     return (Row(name, quantized, {**XS, **PAIR_SCALES}, settings, is_quantized), *rows) if quantized else rows
 
 
-def _best(a: Arguments) -> Any:
+def _arg_axis(a: Arguments) -> Any:
     """Return the axis of ARG_MAX and ARG_MIN, a constant operand."""
     axis = numbers(a, 1)
     return None if axis is None or len(axis) != 1 else (axis_of(a, axis[0]),)
@@ -604,8 +604,8 @@ ELEMENT_ROWS: tuple[Row, ...] = (
     Row("tflite::MEAN", "quantized_reduce_mean", {**X, **X_SCALES}, AXES, is_quantized),
     Row("tflite::MEAN", "reduce_mean", X, AXES),
     *(Row(f"tflite::{native}", f"reduce_{op}", X, AXES) for native, op in REDUCTIONS.items()),
-    row("ARG_MAX", "argmax", X, axis=_best),
-    row("ARG_MIN", "argmin", X, axis=_best),
+    row("ARG_MAX", "argmax", X, axis=_arg_axis),
+    row("ARG_MIN", "argmin", X, axis=_arg_axis),
     row("LOG_SOFTMAX", "log_softmax", X, axis=lambda a: a["inputs"][0].ndim - 1),
     row("L2_NORMALIZATION", "l2_normalize", X, axis=lambda a: (a["inputs"][0].ndim - 1,)),
     row("PRELU", "prelu", {"x": operand(0), "w": operand(1)}),
@@ -635,10 +635,10 @@ ELEMENT_ROWS: tuple[Row, ...] = (
     row("STABLEHLO_COMPARE", "less", XS),
     Row(
         "tflite::STABLEHLO_REDUCE",
-        lambda a: REDUCED[JOINED[a["update"]]],
+        lambda a: REDUCED[COMBINATIONS[a["update"]]],
         X,
         {"axis": lambda a: tuple(map(int, a.get("Dimensions", ()))), "keepdims": lambda a: False},
-        when=lambda a: JOINED.get(a.get("update", ("?",)), "none") in REDUCED,
+        when=lambda a: COMBINATIONS.get(a.get("update", ("?",)), "none") in REDUCED,
         ops=tuple(REDUCED.values()),
     ),
     row("STABLEHLO_RNG_BIT_GENERATOR", "random", {}),
@@ -652,13 +652,13 @@ ELEMENT_ROWS: tuple[Row, ...] = (
 # Rows of operators that view, order, copy, look up or create elements.
 
 
-def _widths(a: Arguments) -> Any:
-    """Return the widths of borders, those before all axes first; None if they are not known."""
+def _pad_widths(a: Arguments) -> Any:
+    """Return the pad widths before every axis, then those after every axis; None if they are unknown."""
     found = numbers(a, 1)
     return None if found is None or len(found) % 2 else (*found[::2], *found[1::2])
 
 
-def _before(a: Arguments) -> Any:
+def _pad_before(a: Arguments) -> Any:
     found = numbers(a, 1)
     return None if found is None or len(found) % 2 else found[::2]
 
@@ -705,7 +705,7 @@ def _slice(a: Arguments) -> dict[str, Any]:
 
 SLICE = {name: lambda a, name=name: _slice(a).get(name) for name in ("start", "stop", "axis", "step")}
 
-PADDED = {"padding": _widths, "before": _before}
+PADDED = {"padding": _pad_widths, "before": _pad_before}
 
 MOVEMENT_ROWS: tuple[Row, ...] = (
     *(row(native, "reshape", X) for native in ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "STABLEHLO_RESHAPE")),
@@ -747,7 +747,7 @@ MOVEMENT_ROWS: tuple[Row, ...] = (
     row("UNPACK", "unbind", X, axis=_item_axis),
     row("SPLIT", "split", {"x": operand(1)}, axis=_split_axis(0, 1)),
     row("SPLIT_V", "split", X, axis=_split_axis(2, 0)),
-    row("REVERSE_V2", "flip", X, axis=lambda a: _permutation(a)),
+    row("REVERSE_V2", "flip", X, axis=_permutation),
     row("REVERSE_SEQUENCE", "reverse_sequence", {"x": operand(0), "lengths": operand(1)}),
     row("SPACE_TO_BATCH_ND", "space_to_batch", X),
     row("BATCH_TO_SPACE_ND", "space_to_batch", X),
@@ -770,8 +770,8 @@ MOVEMENT_ROWS: tuple[Row, ...] = (
         "tflite::STABLEHLO_SCATTER",
         "scatter_nd",
         {"x": operand(0), "indices": operand(1), "updates": operand(2)},
-        {"reduction": lambda a: JOINED[a["update"]]},
-        when=lambda a: a.get("update") in JOINED,
+        {"reduction": lambda a: COMBINATIONS[a["update"]]},
+        when=lambda a: a.get("update") in COMBINATIONS,
     ),
     row("STABLEHLO_SORT", "sort", {"x": operand(0), "x*": lambda a: a["inputs"][1:]}, axis="Dimension"),
     row("SPARSE_TO_DENSE", "to_dense", {"x": operand(2)}),

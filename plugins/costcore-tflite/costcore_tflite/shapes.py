@@ -1,4 +1,4 @@
-"""Shapes of results that a file leaves open, and elements of the small values that determine shapes."""
+"""Infer the shapes that a file leaves open, and the elements of small tensors that determine shapes."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def _one(rule: Callable[[Site], Found | None]) -> Rule:
     return lambda s: (rule(s),)
 
 
-def _places(s: Site, kernel: Sequence[Dim]) -> Shape:
-    """Return height and width of the result of windows over images ``[N, H, W, C]``; with 3-d images, depth first."""
+def _spatial_sizes(s: Site, kernel: Sequence[Dim]) -> Shape:
+    """Return the spatial sizes of the result of a convolution or pooling of ``[N, H, W, C]`` or ``[N, D, H, W, C]``."""
     found = []
     for size, k, side in zip(s.shape()[1:], kernel, "DHW"[-len(kernel) :], strict=False):
         step, dilation = max(s.option(f"Stride{side}", 1), 1), max(s.option(f"Dilation{side}Factor", 1), 1)
@@ -93,7 +93,7 @@ def _places(s: Site, kernel: Sequence[Dim]) -> Shape:
 
 def _pool(s: Site) -> Shape:
     x = s.shape()
-    return (x[0], *_places(s, (s.option("FilterHeight", 1), s.option("FilterWidth", 1))), x[3])
+    return (x[0], *_spatial_sizes(s, (s.option("FilterHeight", 1), s.option("FilterWidth", 1))), x[3])
 
 
 def _linear(s: Site) -> Shape:
@@ -218,7 +218,7 @@ def _detections(s: Site) -> Sequence[Shape]:
 
 def _spectrogram(s: Site) -> Shape:
     (samples, channels), window, step = s.shape(), s.option("window_size"), s.option("stride", 1)
-    bins = 2 ** (window - 1).bit_length() // 2 + 1  # of a transform of the next power of 2
+    bins = 2 ** (window - 1).bit_length() // 2 + 1  # the length of the transform is the next power of 2
     return (channels, maximum(floor_div(samples - window, step) + 1, 0), bins)
 
 
@@ -244,10 +244,10 @@ RULES: Mapping[str, Rule] = {
     "BATCH_TO_SPACE_ND": _one(lambda s: _batches(s, True)),
     "BROADCAST_TO": _one(lambda s: tuple(s.need(1))),
     "CONCATENATION": _one(lambda s: joined([s.shape(i) for i in range(len(s.inputs))], s.option("Axis"))),
-    "CONV_2D": _one(lambda s: (s.shape()[0], *_places(s, s.shape(1)[1:3]), s.shape(1)[0])),
-    "CONV_3D": _one(lambda s: (s.shape()[0], *_places(s, s.shape(1)[:3]), s.shape(1)[4])),
+    "CONV_2D": _one(lambda s: (s.shape()[0], *_spatial_sizes(s, s.shape(1)[1:3]), s.shape(1)[0])),
+    "CONV_3D": _one(lambda s: (s.shape()[0], *_spatial_sizes(s, s.shape(1)[:3]), s.shape(1)[4])),
     "CONV_3D_TRANSPOSE": _one(lambda s: _transposed_conv(s, s.shape(1)[:3], s.shape(1)[3])),
-    "DEPTHWISE_CONV_2D": _one(lambda s: (s.shape()[0], *_places(s, s.shape(1)[1:3]), s.shape(1)[3])),
+    "DEPTHWISE_CONV_2D": _one(lambda s: (s.shape()[0], *_spatial_sizes(s, s.shape(1)[1:3]), s.shape(1)[3])),
     "DEPTH_TO_SPACE": _one(lambda s: _blocks(s, True)),
     "EMBEDDING_LOOKUP": _one(lambda s: (*s.shape(), *s.shape(1)[1:])),
     "EXPAND_DIMS": _one(lambda s: expanded(s.shape(), [int(s.need(1)[0])])),
@@ -284,7 +284,7 @@ RULES: Mapping[str, Rule] = {
     "UNIQUE": lambda s: [(None,), s.shape()][: s.count],
     "UNPACK": _unpacked,
 }
-"""The rules of operators; results of all other builtin operators have the shape of the first operand."""
+"""Shape rules by operator."""
 
 WITHOUT_RULE = frozenset(
     (
@@ -297,10 +297,10 @@ WITHOUT_RULE = frozenset(
         *("UNSORTED_SEGMENT_MIN", "UNSORTED_SEGMENT_PROD", "UNSORTED_SEGMENT_SUM"),
     )
 )
-"""Builtin operators without a rule whose results do not have the shape of the first operand."""
+"""Builtin operators with unknown shapes. Others without a rule keep the shape of the first operand."""
 
 FAILURES = (ArithmeticError, LookupError, TypeError, ValueError)
-"""The exceptions of rules for an absent, unknown or wrong operand or option."""
+"""Exceptions that a rule raises if an operand or option is absent, unknown or wrong."""
 
 
 def shapes_of(operator: OperatorInfo, inputs: Sequence[GraphValue | None]) -> Sequence[Found | None]:
@@ -332,7 +332,7 @@ WITH_SAME_ELEMENTS = frozenset(("CAST", "EXPAND_DIMS", "RESHAPE", "SQUEEZE"))
 
 
 def data_of(operator: OperatorInfo, inputs: Sequence[GraphValue | None], output: GraphValue) -> None:
-    """Give a small result the elements that follow from sizes."""
+    """Set the elements of a small result that can be computed from shapes and constants."""
     try:
         found = _data(operator.name, Site(operator, inputs), output)
     except FAILURES:

@@ -37,8 +37,8 @@ CONTROL_FLOW = RUNS_GRAPHS | {"CALL_ONCE"}
 LARGEST = 2**40
 """The maximum size of an axis."""
 
-JOINS = frozenset(("UpdateComputationSubgraphIndex", "BodySubgraphIndex"))
-"""Options of reductions and scatters: the index of the graph that combines two elements."""
+COMBINERS = frozenset(("UpdateComputationSubgraphIndex", "BodySubgraphIndex"))
+"""Options of reductions and scatters with the index of the graph that combines two elements."""
 
 
 class Quantized(GraphValue):
@@ -57,12 +57,12 @@ class Quantized(GraphValue):
 
     @property
     def is_real(self) -> bool:
-        """Whether its elements stand for real numbers."""
+        """Whether its elements represent real numbers."""
         return self.scale is not None or self.dtype in REAL
 
 
 def value_of(tensor: TensorInfo, batch: Dim) -> Quantized:
-    """Return the value of a tensor of a file. In an open axis, its size is the stored size times the batch."""
+    """Return the value of a tensor. The size of an open axis is its stored size times the batch."""
     shape = tensor.shape
     if tensor.open_axes:
         shape = tuple(batch * size if i in tensor.open_axes else size for i, size in enumerate(shape))
@@ -101,7 +101,7 @@ class Walker:
         self._infers_shapes = (
             not are_batches
             or any(len(tensor.open_axes) > 1 for tensor in tensors)
-            or not all(tensor.shape for tensor in results)  # scalars, or shapes that the runtime finds
+            or not all(tensor.shape for tensor in results)  # a scalar, or a shape that the runtime infers
         )
 
     def run(self) -> None:
@@ -119,18 +119,18 @@ class Walker:
             o.outputs: o.inputs[0] for o in graph.operators if o.name == "SLICE" and o.inputs and o.inputs[0] >= 0
         }
         tensors = [
-            self._largest(tensor, graph.tensors[slices.get((i,), i)]) if tensor.open_axes else tensor
+            self._at_maximum(tensor, graph.tensors[slices.get((i,), i)]) if tensor.open_axes else tensor
             for i, tensor in enumerate(graph.tensors)
         ]
         return [value_of(tensor, self._batch) for tensor in tensors]
 
-    def _largest(self, tensor: TensorInfo, whole: TensorInfo) -> TensorInfo:
-        """Return the result of a SLICE with every data-dependent size at its maximum, that of the sliced tensor."""
+    def _at_maximum(self, tensor: TensorInfo, whole: TensorInfo) -> TensorInfo:
+        """Return the result of a SLICE with data-dependent sizes at their maximum, the sizes of the sliced tensor."""
         if whole.open_axes or len(whole.shape) != len(tensor.shape):
             return tensor
         shape = tuple(whole.shape[i] if i in tensor.open_axes else size for i, size in enumerate(tensor.shape))
         self._recording.recorder.assume(
-            f"the size of a SLICE depends on data: the largest possible, {shape}, is counted", tensor.name
+            f"the size of a SLICE depends on data: counted at its maximum {shape}", tensor.name
         )
         return tensor._replace(shape=shape, open_axes=())
 
@@ -159,7 +159,7 @@ class Walker:
     ) -> None:
         """Infer missing shapes and open axes of results from the operands; sizes that depend on data are symbols."""
         if operator.name in RUNS_GRAPHS:
-            return  # they take the shapes of the results of that graph
+            return  # _returned sets their shapes
         shapes = shapes_of(operator, inputs)
         for tensor, value, found in zip(tensors, outputs, shapes, strict=True):
             if not value.is_fixed or not tensor.shape:
@@ -213,11 +213,11 @@ class Walker:
             return
         if operator.name in NPUS:
             self._recording.note(
-                f"{operator.name} contains the part that was compiled for an NPU: count the file that was compiled"
+                f"{operator.name} contains a program for an NPU: count the file from before the compilation"
             )
         kind, options = operator.name, operator.options
         arguments: dict[str, Any] = {"inputs": inputs}
-        for joined in () if JOINS.isdisjoint(options) else JOINS & options.keys():
+        for joined in () if COMBINERS.isdisjoint(options) else COMBINERS & options.keys():
             arguments["update"] = tuple(each.name for each in self._graph(options[joined]).operators)
         name = outputs[0].name if outputs else ""
         scratch = scratch_of(kind, inputs, outputs) if kind in _RULES else ()
@@ -254,7 +254,7 @@ class Walker:
         flow.end_of(first, self._graph(index).name, inner, self._returned(outputs, inner))
 
     def _inner(self, index: int, given: Sequence[GraphValue], place: Place) -> list[Quantized]:
-        """Record a graph with the values that it is given; return its results."""
+        """Record a graph for the given inputs; return its results."""
         graph, flow = self._graph(index), self._recording.dataflow
         values = self._values(graph)
         if self._infers_shapes:
@@ -268,7 +268,7 @@ class Walker:
     def _loop(
         self, options: Mapping[str, Any], given: Sequence[GraphValue], outputs: Sequence[Quantized], place: Place
     ) -> None:
-        """Record the condition and the body of a loop, as often as they run."""
+        """Record the condition and the body of a loop with their trip counts."""
         condition, body = self._graph(options["CondSubgraphIndex"]), self._graph(options["BodySubgraphIndex"])
         trips, region = self._recording.loop(counted_trips(condition, body, given), "WHILE", place)
         self._call(options["CondSubgraphIndex"], given, (), place.inside(region, trips + 1))
@@ -298,12 +298,12 @@ def _check(
 
 
 def module_of(name: str) -> str:
-    """Return the path of the module whose operator made a tensor, ``model.dense`` of ``model/dense/BiasAdd;…``."""
+    """Return the path of the module whose operator made a tensor, ``model.dense`` for ``model/dense/BiasAdd;…``."""
     path = name.partition(";")[0].strip("/").rpartition("/")[0].rstrip("/").replace(".", "_")
     return ".".join([part for part in path.split("/") if part]) if "//" in path else path.replace("/", ".")
 
 
-# How often a loop runs, by the graphs of its condition and its body.
+# Trip counts of loops.
 
 LOOP_JOINS = ("LOGICAL_AND", "STABLEHLO_AND")
 ORDERS = ("LESS", "STABLEHLO_COMPARE")
@@ -311,11 +311,11 @@ LESS = tflite.StablehloComparisonDirection.STABLEHLO_COMPARISON_DIRECTION_LT
 
 
 def counted_trips(condition: Graph, body: Graph, given: Sequence[GraphValue]) -> int | None:
-    """Return how often a loop runs that counts from a constant to a constant; None if this depends on data.
+    """Return the trip count of a loop that counts between constants; None if it depends on data.
 
     The condition is a comparison LESS of a carried value with a constant, or with a carried value that never changes.
     It may also be several of these joined by LOGICAL_AND, as converters write for recurrent layers. The body adds a
-    constant to each compared value. The comparison that fails first ends the loop.
+    constant to each compared value. The first comparison that fails ends the loop.
     """
     producers = {index: operator for operator in condition.operators for index in operator.outputs}
     waiting, counts = [*condition.outputs], []
@@ -334,7 +334,7 @@ def counted_trips(condition: Graph, body: Graph, given: Sequence[GraphValue]) ->
 
 
 def _trips_below(less: OperatorInfo, condition: Graph, body: Graph, given: Sequence[GraphValue]) -> int | None:
-    """Return how often a comparison holds if the body adds a constant to the compared value."""
+    """Return the number of iterations until one comparison fails; None if it depends on data."""
     if len(less.inputs) != 2 or less.inputs[0] not in condition.inputs:
         return None
     counter, limit = less.inputs
@@ -362,11 +362,11 @@ def _limit(condition: Graph, body: Graph, index: int, given: Sequence[GraphValue
     if index not in condition.inputs:
         return condition.tensors[index].data
     place = condition.inputs.index(index)
-    is_kept = place < min(len(body.inputs), len(body.outputs)) and body.inputs[place] == body.outputs[place]
-    return given[place].data if is_kept and place < len(given) else None
+    is_unchanged = place < min(len(body.inputs), len(body.outputs)) and body.inputs[place] == body.outputs[place]
+    return given[place].data if is_unchanged and place < len(given) else None
 
 
-# Scratch buffers that kernels request in the arena of the runtime for microcontrollers, while they run.
+# Scratch buffers that the kernels of LiteRT Micro request in the arena.
 #
 # Sources: the functions ``Prepare`` of the reference kernels of tflite-micro, ``tensorflow/lite/micro/kernels`` and
 # ``signal/micro/kernels``. Kernels of vendors, such as CMSIS-NN, request other buffers.
@@ -421,7 +421,7 @@ def _axes(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
 
 
 def _sums(inputs: _Values, y: GraphValue) -> tuple[Dim, ...]:
-    """A 32-bit number for each axis, as above; with integers, also a 32-bit sum for each element."""
+    """The buffers of :func:`_axes`; with integers, also a 32-bit sum for each element."""
     return (*_axes(inputs, y), 4 * y.size) if y.dtype in _INTEGERS else _axes(inputs, y)
 
 

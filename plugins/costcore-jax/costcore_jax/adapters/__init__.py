@@ -81,16 +81,16 @@ def is_jitted(model: object) -> bool:
 def of_function(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
     """Return the program of a function.
 
-    Its variables are the models among its arguments, else the arguments of :func:`_learned`, else the models in its
-    closure, else a first argument that looks like a tree of parameters, which is an assumption. If ``params`` gives
-    positions, its variables are these arguments and NNX models.
+    Its variables are the arguments at the positions ``params`` and NNX models. Without ``params``, they are the first
+    of these that exists: models among the arguments; the arguments of :func:`_learned`; models in the closure; a first
+    argument that looks like a tree of parameters, which is an assumption.
 
     Variables are replaced by None in ``args``, and removed from ``kwargs``, both in place.
     """
     if (args or kwargs) and _takes_nothing(model):
         raise CostError(f"{name_of(model)} takes no arguments. If it makes a model, call it and pass the model")
     for library in _imported(OBJECTS):
-        found = {key: value for key, value in _all(args, kwargs) if library.is_argument(value)}
+        found = {key: value for key, value in _all_arguments(args, kwargs) if library.is_argument(value)}
         if found and (library.has_state or not params):
             return _of_arguments(library, model, found, args, kwargs, params)
     if not params:
@@ -111,7 +111,7 @@ def name_of(function: Any) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
-def _all(args: list[Any], kwargs: dict[str, Any]) -> Iterator[tuple[int | str, Any]]:
+def _all_arguments(args: list[Any], kwargs: dict[str, Any]) -> Iterator[tuple[int | str, Any]]:
     yield from enumerate(args)
     yield from kwargs.items()
 
@@ -146,7 +146,7 @@ def _learned(model: Any, args: Sequence[Any]) -> Iterator[int]:
     parameters = _parameters(model)
     for i, value in enumerate(args):
         is_named = i < len(parameters) and _is_named_parameters(parameters[i], value)
-        if is_named or _is_train_state(value) or has_collections(value) or any(_kinds_of(value)):
+        if is_named or _is_train_state(value) or has_collections(value) or any(_nnx_roles(value)):
             yield i
 
 
@@ -154,7 +154,7 @@ _DATA = re.compile("batch|cache|carry|data|example|feature|hidden|image|inputs?|
 
 
 def _begins_with_parameters(model: Any, args: Sequence[Any]) -> bool:
-    # A container of floating-point arrays beside other arrays; a batch has another name, or integers and keys.
+    # A container of floating-point arrays, beside other arguments with arrays. A name such as ``batch`` means data.
     trees = [jax.tree.leaves(value) for value in args]
     arrays = [[leaf for leaf in leaves if hasattr(leaf, "dtype")] for leaves in trees]
     if len(arrays) < 2 or not arrays[0] or not any(arrays[1:]) or jax.tree_util.all_leaves([args[0]]):
@@ -206,7 +206,7 @@ def has_collections(value: Any) -> bool:
     return isinstance(value, Mapping) and isinstance(value.get("params"), Mapping)
 
 
-def _kinds_of(value: Any) -> Mapping[tuple[Any, ...], Role]:
+def _nnx_roles(value: Any) -> Mapping[tuple[Any, ...], Role]:
     """Return a dict from the path of every variable of an NNX state to its role; empty for other values."""
     nnx = import_module("costcore_jax.adapters.nnx") if "flax.nnx" in sys.modules else None
     return {} if nnx is None else nnx.roles_in(value)
@@ -219,10 +219,10 @@ def owners_of(value: Any) -> Callable[[Sequence[Any]], Owner]:
     """
     if _is_train_state(value):
         of_params = owners_of(value.params)
-        return lambda path: of_params(path[1:]) if names(path)[0] == "params" else _owner_beside(path)
+        return lambda path: of_params(path[1:]) if names(path)[0] == "params" else _owner_outside_params(path)
     if has_collections(value):
         return _owner_in_collections
-    roles = _kinds_of(value)
+    roles = _nnx_roles(value)
     return lambda path: owner(roles.get(tuple(names(path)), "param"), names(path)[: -1 if roles else None])
 
 
@@ -233,7 +233,7 @@ def _owner_in_collections(path: Sequence[Any]) -> Owner:
     return owner("param" if collection == "params" else "state", keys)
 
 
-def _owner_beside(path: Sequence[Any]) -> Owner:
+def _owner_outside_params(path: Sequence[Any]) -> Owner:
     first, *keys = names(path)
     return owner("state", keys) if first == "batch_stats" else Owner("data")
 
@@ -395,6 +395,11 @@ def _variables_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 # Models that are objects with arrays: Equinox and Flax NNX
+
+
+def of_model(library: Any, model: Any) -> Program:
+    """Return the program of a callable model; its variables are those of the model."""
+    return of_models(library, {"": model}, lambda models, _, *given, **by_name: models[""](*given, **by_name))
 
 
 def of_models(

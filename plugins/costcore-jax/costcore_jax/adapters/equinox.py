@@ -10,7 +10,7 @@ import equinox
 import jax
 
 from ..values import Owner, Program
-from . import is_jitted, names, of_models, owner, paths_of
+from . import is_jitted, names, of_model, of_models, owner, paths_of
 
 has_state = False
 """Equinox modules are immutable, so a function may also take them as plain arguments."""
@@ -44,7 +44,7 @@ def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int
         return of_models(
             library, {"": owner}, lambda models, _, *given, **by_name: method(models[""], *given, **by_name)
         )
-    return of_models(library, {"": model}, lambda models, _, *given, **by_name: models[""](*given, **by_name))
+    return of_model(library, model)
 
 
 def split(models: Mapping[str, Any], are_abstract: bool = True) -> tuple[Any, Callable[[Any], Mapping[str, Any]]]:

@@ -35,7 +35,7 @@ def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int
     types = {path: type(layer).__name__ for path, layer in layers.items()}
 
     def function(variables: Any, *given: Any, **by_name: Any) -> Any:
-        args, kwargs = _as_keras_takes(model, given, by_name)
+        args, kwargs = _inputs_as_dict(model, given, by_name)
         with scoped_calls(layers):
             return model.stateless_call(*variables, *args, **kwargs)
 
@@ -70,7 +70,7 @@ def _owner_of(variable: Any, layers: dict[str, Any], weights: Sequence[Any]) -> 
     return found._replace(is_frozen=role == "param" and not variable.trainable)
 
 
-def _as_keras_takes(model: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+def _inputs_as_dict(model: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
     # Keras takes several inputs as one dict.
     declared = getattr(model, "inputs", None) if isinstance(model, keras.Model) else None
     names = [x.name for x in declared] if isinstance(declared, list) else []

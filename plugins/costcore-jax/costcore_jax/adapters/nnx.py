@@ -12,7 +12,7 @@ from flax import nnx
 from costcore.ir import Role
 
 from ..values import Owner, Program
-from . import names, of_models, owner, paths_of
+from . import names, of_model, owner, paths_of
 
 has_state = True
 """A function may update these objects in place, so they are always variables."""
@@ -52,8 +52,7 @@ def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int
 
     ``nnx.eval_shape`` makes a model without arrays, which works as well.
     """
-    library = sys.modules[__name__]
-    return of_models(library, {"": model}, lambda models, _, *given, **by_name: models[""](*given, **by_name))
+    return of_model(sys.modules[__name__], model)
 
 
 def split(models: Mapping[str, Any], are_abstract: bool = True) -> tuple[Any, Callable[[Any], Mapping[str, Any]]]:

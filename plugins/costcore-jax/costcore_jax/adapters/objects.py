@@ -1,4 +1,4 @@
-"""Adapter of callable objects with arrays, of no known library: user classes, pytrees, pairs of a net and its params.
+"""Adapter of callable objects with arrays that belong to no known library, such as user classes and pytrees.
 
 Their floating-point arrays are learned. In collections of Flax, such as ``{"params": ..., "batch_stats": ...}``, arrays
 outside of ``params`` are state.
@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from ..values import Owner, Program
-from . import FUNCTIONS, MOST_ITEMS, has_collections, is_jitted, names, of_closure, of_models, owner
+from . import FUNCTIONS, MOST_ITEMS, has_collections, is_jitted, names, of_closure, of_model, owner
 
 has_state = False
 """These objects are not changed in place, so a function may also take them as plain arguments."""
@@ -45,7 +45,7 @@ def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int
     library = sys.modules[__name__]
     if not _is_pytree(model):
         return of_closure(model, [("", library, model)], args, kwargs)
-    return of_models(library, {"": model}, lambda models, _, *given, **by_name: models[""](*given, **by_name))
+    return of_model(library, model)
 
 
 def split(models: Mapping[str, Any], are_abstract: bool = True) -> tuple[Any, Callable[[Any], Mapping[str, Any]]]:
