@@ -231,29 +231,11 @@ def note_lost_rows(mode: CaptureMode, model: Module) -> None:
         mode.recording.assumptions.note(LOST_ROWS)
 
 
-def _check_gradients(optimizer: Optimizer) -> None:
-    # A step updates one row per different index of the batch, and an estimate does not know the indices.
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    found = [tuple(p.shape) for p in parameters if p.grad is not None and p.grad.layout is not torch.strided]
-    if found:
-        raise CostError(
-            f"the gradient of a parameter of shape {found[0]} is sparse, as of nn.Embedding(sparse=True): a step of "
-            f"{type(optimizer).__name__} updates one row per distinct index in the batch, and an estimate does not "
-            "know the indices. Count the passes alone with backward=True, or record a step of your own with "
-            "ComputationalCostHook."
-        )
-
-
 def run_optimizer(mode: CaptureMode, optimizer: Optimizer, step: str) -> None:
     """Run one step of an optimizer.
 
     Unless ``step`` is ``"first"``, an unrecorded step first creates the optimizer state.
-
-    Raises:
-        CostError: if a gradient is sparse.
     """
-    with mode.paused:
-        _check_gradients(optimizer)
     with supported_on_meta():
         if step != "first":
             with mode.paused, mode.ledgers.paused():

@@ -665,7 +665,7 @@ def _patched(
     @wraps(original)
     def patched(*args: Any, **kwargs: Any) -> Any:
         mode = active_mode()
-        if mode is None or mode.paused.is_set:
+        if mode is None or (mode.paused.is_set and replacement is not _new):  # ``_new`` replaces an error
             return original(*args, **kwargs)
         return replacement(mode, original, *args, **kwargs)
 

@@ -433,7 +433,12 @@ class CaptureMode(TorchDispatchMode):
                 return assumed[0]
         result = None if plan.fast_kernel is None else self._run_fast(plan, tensors_of(args, kwargs), args, kwargs)
         if result is None:
-            result = plan.run(*args, **kwargs)
+            try:
+                result = plan.run(*args, **kwargs)
+            except NotImplementedError:  # as for sparse gradients in the step that makes the state of an optimizer
+                result = result_without_kernel(plan.native, args, kwargs)
+                if result is None:
+                    raise
         if not self.paused.is_set:
             self._propagate_uncached(plan, args, kwargs, result)
         self.recording.watch_unrecorded(plan, result)

@@ -200,11 +200,22 @@ def test_a_sparse_gradient_costs_the_copy_of_its_rows(device):
     assert not hook.ignored_layers
 
 
-@pytest.mark.parametrize("optimizer", [torch.optim.SparseAdam, torch.optim.Adagrad, "sgd"])
-def test_a_step_on_sparse_gradients_is_refused(optimizer):
+@pytest.mark.parametrize(
+    ("optimizer", "flops"),
+    [("sgd", 1), (lambda p: torch.optim.Adagrad(p, foreach=False), 6), (torch.optim.SparseAdam, 14)],
+)
+@pytest.mark.filterwarnings("ignore:Sparse invariant")
+def test_a_step_on_sparse_gradients_updates_a_row_per_index(optimizer, flops):
     net = nn.Sequential(nn.Embedding(10, 4, sparse=True), nn.Linear(4, 2).requires_grad_(False))
-    with pytest.raises(CostError, match=r"shape \(10, 4\) is sparse.*as many of its rows as the batch has different"):
-        estimate(net, Tensor((3,), "int64"), optimizer=optimizer)
+    report = estimate(net, Tensor((3,), "int64"), optimizer=optimizer)
+    counter = report.by("phase")["optimizer"]["flops"] % (3 * 4)  # Adagrad also increments a step counter
+    assert report.by("phase")["optimizer"]["flops"] - counter == 3 * 4 * flops
+    assert counter <= 1
+
+
+def test_adam_does_not_take_sparse_gradients():
+    with pytest.raises(CostError, match="Adam does not support sparse gradients, please consider SparseAdam"):
+        estimate(nn.Embedding(10, 4, sparse=True), Tensor((3,), "int64"), optimizer="adam")
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
