@@ -115,7 +115,7 @@ def _composite_kernel(name: str, active_mode: Callable[[], CaptureMode | None]) 
             operator = overload(name)
             redispatch = operator._handle.redispatch_boxed  # operator.redispatch without its Python frame
         mode = active_mode()
-        if mode is None or mode.recording.inside.is_set or mode.paused.is_set or _functorch_level() is not None:
+        if mode is None or mode.recording.inside_call.is_set or mode.paused.is_set or _functorch_level() is not None:
             if mode is not None and autocast.is_any_enabled() and autocast.has_rule(operator, tensors_of(args, kwargs)):
                 return mode.casts.run(operator, args, kwargs)
             return redispatch(keyset & AFTER, *args, **kwargs)
@@ -276,7 +276,7 @@ def _run_inside(call: CompositeCall) -> Any:
     # would get the whole operator and run its inner operators without autocast.
     casts_inside = plan.native in autocast.CASTS_INSIDE and autocast.is_any_enabled()
     memory = _memory_inside(mode, plan) if mode.ledgers else _NO_CONTEXT
-    with memory, mode.recording.inside:
+    with memory, mode.recording.inside_call:
         try:
             result = run_cpu_replacement(mode, plan.native, args, kwargs)
             if result is None:
@@ -380,7 +380,7 @@ def _patch_fused(stack: ExitStack, operator: OpOverload, active_mode: Callable[[
 
 def _is_captured(mode: CaptureMode, args: Any, kwargs: Any) -> bool:
     if (
-        mode.recording.inside.is_set
+        mode.recording.inside_call.is_set
         or mode.paused.is_set
         or mode.is_over
         or _functorch_level() is not None

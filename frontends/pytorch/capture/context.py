@@ -59,7 +59,7 @@ NO_COMPOSITES = (
 )
 
 OTHER_THREADS = "other_threads"
-"""The name of everything that ran in other threads, in the list of uncounted operators."""
+"""The name under which the list of uncounted operators shows what ran in other threads."""
 
 UNSEEN_THREADS = (
     f"{Uncounted.OTHER_THREADS.reason(OTHER_THREADS)}, which are not counted: a capture records the thread that "
@@ -91,7 +91,8 @@ def capture(
         has_replay: whether repeated calls on meta tensors skip their kernels.
         has_composites: whether composite operators are captured at the key ``PreDispatch``; None: if PyTorch has it.
         is_estimate: whether this is an estimate rather than a run; see :class:`CaptureMode`.
-        keeps_indices: whether values stay known when a list indexes a tensor; this slows down every function call.
+        keeps_indices: whether the known values of a meta tensor ``x`` stay known in ``x[[0, 2]]``, where a list is the
+            index; this slows down every function call.
     """
     if has_composites is None:
         has_composites = can_see_composites()
@@ -106,8 +107,8 @@ def capture(
         api_calls = session.track_api_calls(stack) if recorder.record_api_calls or keeps_indices else None
         if api_calls is not None and keeps_indices:
             api_calls.index = partial(known_index, mode)
-        noted = api_calls if recorder.record_api_calls else None
-        log = CallLog(recorder, mode.cache.plans.translator, mode.recording.modules, noted)
+        recorded_api_calls = api_calls if recorder.record_api_calls else None
+        log = CallLog(recorder, mode.cache.plans.translator, mode.recording.modules, recorded_api_calls)
         stack.callback(log.close)
         stack.callback(mode.recording.remove, log)
         mode.recording.add(log)
@@ -118,6 +119,7 @@ def capture(
 
 
 def _enable_whole_calls(stack: ExitStack, mode: CaptureMode, recorder: Recorder) -> None:
+    # Whole calls: modules and functions with costs of their own, each recorded as one call
     if not recorder.costs_of and not costs_of_plugins() and not loaded_kernels():
         return
     from .whole_calls import WholeCalls, patch_functions  # few runs have costs of modules
@@ -162,8 +164,8 @@ def _record_module_tree(mode: CaptureMode, log: CallLog) -> None:
             tree[alias] = tree[first]._replace(parameters=(), frozen=(), buffers=0, own=(), same_as=first)
 
 
-def _note_unseen_threads(recorder: Recorder, seen: set[int], before: frozenset[int]) -> None:
-    if seen - before:
+def _note_unseen_threads(recorder: Recorder, unseen: set[int], before: frozenset[int]) -> None:
+    if unseen - before:
         recorder.notes.append(UNSEEN_THREADS)
         layer = Layer(OTHER_THREADS)
         recorder.record(Call(layer, type=OTHER_THREADS, native=OTHER_THREADS, uncounted=Uncounted.OTHER_THREADS))
@@ -219,11 +221,12 @@ def acquire(session: CapturingThread, has_composites: bool) -> None:
         _sessions.add(session)
         if is_first:
             _patch(_undo, has_composites)
-        # Only estimates enable autocast of absent devices, and run kernels for meta tensors.
+        # Only estimates need autocast of absent devices, meta kernels that run without the compiler, and meta tensors
+        # that report another device.
         if session.is_estimate and not any(each.is_estimate for each in _sessions if each is not session):
-            autocast.patch_device_autocast(_undo, _estimating)
+            autocast.patch_device_autocast(_undo, _assume_if_estimating)
             autocast.skip_compiler(_undo)
-            surroundings.patch_questions(_undo)
+            surroundings.patch_device_attributes(_undo)
         autocast.run_eagerly(_undo)
 
 
@@ -273,7 +276,7 @@ _active_mode: Callable[[], CaptureMode | None] = partial(getattr, THREAD, "mode"
 
 @contextmanager
 def patched_imports() -> Iterator[None]:
-    """Context manager: let code that imports ``torch.tensor`` and similar by name use the known values of tensors."""
+    """Context manager: patch ``torch.tensor`` and similar functions also in modules that import them by name."""
     with ExitStack() as stack:
         composites.patch_imports(stack, _active_mode)
         yield
@@ -288,7 +291,7 @@ def active_casts() -> autocast.Casts | None:
     return None if THREAD.mode is None else THREAD.mode.casts
 
 
-def _estimating() -> Callable[[str], None] | None:
+def _assume_if_estimating() -> Callable[[str], None] | None:
     mode = THREAD.mode
     return mode.assume if mode is not None and mode.is_estimate else None
 
@@ -341,8 +344,9 @@ def _in_module(
 
 
 def _run_whole(mode: CaptureMode, whole: Any, module: Module, args: Any, kwargs: Any, original: Any) -> Any:
+    # Run a module that is recorded as one call.
     calls = mode.whole_calls
-    if calls is None or mode.recording.inside.is_set or mode.paused.is_set:
+    if calls is None or mode.recording.inside_call.is_set or mode.paused.is_set:
         return original(module, *args, **kwargs)
     run = partial(original, module, *args, **kwargs)
     return calls.run(mode, whole, module, signature(module.forward), args, kwargs, run)
@@ -442,12 +446,12 @@ _tracked_sessions: set[object] = set()
 
 _undo_tracking = ExitStack()
 
-_MODE_MAKES_NO_DIFFERENCE = frozenset(("torch._ops", "torch.nn.modules.activation", "torch.nn.modules.transformer"))
-"""Modules of PyTorch that avoid the fast path while a ``TorchFunctionMode`` is active; the mode is hidden from them."""
+_HIDE_MODE_FROM = frozenset(("torch._ops", "torch.nn.modules.activation", "torch.nn.modules.transformer"))
+"""Modules of PyTorch that take another path while a ``TorchFunctionMode`` is active; the mode is hidden from them."""
 
 
 def acquire_tracking(session: object) -> None:
-    """Register a session that tracks API calls; the first one hides its function mode from PyTorch."""
+    """Register a session that tracks API calls; the first one hides the trackers from ``_HIDE_MODE_FROM``."""
     with _lock:
         is_first = not _tracked_sessions
         _tracked_sessions.add(session)
@@ -456,7 +460,7 @@ def acquire_tracking(session: object) -> None:
 
 
 def release_tracking(session: object) -> None:
-    """Unregister a session that tracks API calls; after the last one, PyTorch sees function modes again."""
+    """Unregister a session that tracks API calls; the last one undoes the patch of the first one."""
     with _lock:
         _tracked_sessions.discard(session)
         if not _tracked_sessions:
@@ -470,7 +474,7 @@ def _hide_function_mode(stack: ExitStack) -> None:
 
     @wraps(original)
     def has_torch_function(relevant_args: Any) -> bool:
-        if sys._getframe(1).f_globals.get("__name__") not in _MODE_MAKES_NO_DIFFERENCE:
+        if sys._getframe(1).f_globals.get("__name__") not in _HIDE_MODE_FROM:
             return original(relevant_args)
         with api_call_tracker().disabled():
             return original(relevant_args)
@@ -653,7 +657,7 @@ def patch_conversion(stack: ExitStack, active_mode: Callable[[], CaptureMode | N
 
     def construct(cls: Any, *args: Any, **kwargs: Any) -> Any:
         # PyTorch makes a tensor, then converts it. Every class without its own constructor fails this way, but a patch
-        # of ``Tensor`` would break imports of ``torch._dynamo``.
+        # of ``Tensor`` would break imports of ``torch._dynamo``, so only ``CausalBias`` is patched.
         if active_mode() is None:
             return Tensor.__new__(cls, *args, **kwargs)
         with without_capture():
@@ -809,7 +813,8 @@ def _attend(
         from torch.utils import flop_counter  # noqa: F401 - PyTorch reads it without importing it
 
         return run()
-    # A CPU makes nested tensors of another layout, which the meta device lacks.
+    # On a CPU, PyTorch converts the operands to nested tensors of the layout ``strided``, which the meta device lacks.
+    # The result is therefore made here, and has no backward pass.
     if torch.is_grad_enabled() and any(x.requires_grad for x in samples):
         raise RuntimeError(f"{_JAGGED} has no backward pass on meta tensors")
     first = samples[0].values()
@@ -820,6 +825,9 @@ def _attend(
 
 
 # The session of one thread, shared by its captures
+#
+# While a thread captures, ``_CURRENT.session`` is its :class:`Session`, and ``THREAD.mode`` the mode of that session.
+# :mod:`.dispatch_mode`, which this file imports, knows ``Session`` as the protocol :class:`.CapturingThread`.
 
 
 class Session:
@@ -827,15 +835,16 @@ class Session:
 
     Captures may end in any order, and in another thread. Mode stack and dispatch keys are thread-local: if the last
     capture ends in another thread, the mode stays on the stack, without effect, until this thread runs a composite
-    operator or captures again. The function mode stays until this thread captures again: PyTorch takes it off the
-    stack while it handles a function and puts it back afterwards, so a handler cannot remove it.
+    operator or captures again. The function mode, :class:`.ApiCallTracker`, may stay even then, also without effect: if
+    the composite operator runs inside a function that the function mode handles, PyTorch has taken this mode off the
+    stack, and puts it back afterwards.
 
     Args:
         mode: the mode that sees the operators.
         has_composites: whether composite operators are captured at the key ``PreDispatch``.
 
     Attributes:
-        threads: the sessions of threads that this thread started; they end with this session.
+        threads: the sessions of threads that this thread started, with their tokens; they end with this session.
         unseen_threads: other threads that ran modules without a capture (in an estimate: modules of its model).
     """
 
@@ -850,38 +859,38 @@ class Session:
         self._api_calls: ApiCallTracker | None = None
         self._lock = threading.Lock()
         self._thread = threading.get_ident()
-        self._process, self._thread_state = ExitStack(), ExitStack()
+        self._undo_in_process, self._undo_in_thread = ExitStack(), ExitStack()
 
     def join(self, stack: ExitStack) -> object:
         """Add a capture until ``stack`` is closed; the first one begins the session.
 
-        :meth:`leave` can also end the returned capture. Each action registers its undo before it runs, so
-        that a failure or an interrupt leaves nothing behind.
+        Returns a token, with which :meth:`leave` can end the capture earlier. Each action registers its undo before it
+        runs, so that a failure or an interrupt leaves nothing behind.
         """
-        capture = object()
-        stack.callback(self.leave, capture)
+        token = object()
+        stack.callback(self.leave, token)
         with self._lock:
             is_first = not self._captures
-            self._captures.add(capture)
+            self._captures.add(token)
         if is_first:
             self._start()
-        return capture
+        return token
 
     def _start(self) -> None:
-        self._process.callback(release, self)
+        self._undo_in_process.callback(release, self)
         acquire(self, self.has_composites)
-        self._thread_state.callback(setattr, THREAD, "mode", None)
+        self._undo_in_thread.callback(setattr, THREAD, "mode", None)
         THREAD.mode = self.mode
         if self.has_composites:
             was_included = torch._C._dispatch_tls_is_dispatch_key_included(PRE_DISPATCH)
-            self._thread_state.callback(torch._C._dispatch_tls_set_dispatch_key_included, PRE_DISPATCH, was_included)
+            self._undo_in_thread.callback(torch._C._dispatch_tls_set_dispatch_key_included, PRE_DISPATCH, was_included)
             torch._C._dispatch_tls_set_dispatch_key_included(PRE_DISPATCH, True)
             if autocast.is_any_enabled():
                 autocast.register_kernels(active_casts)
-        self._thread_state.callback(self._stop_mode)
+        self._undo_in_thread.callback(self._stop_mode)
         self.mode.__enter__()
         self.mode.end_in_thread = self.restore
-        _THREAD.session = self
+        _CURRENT.session = self
 
     @property
     def is_estimate(self) -> bool:
@@ -908,11 +917,11 @@ class Session:
         """Track API calls for one more capture, until ``stack`` is closed."""
         from ..recording.modules import api_call_tracker
 
-        capture = object()
-        stack.callback(self._stop_tracking, capture)
+        token = object()
+        stack.callback(self._stop_tracking, token)
         with self._lock:
             is_first = not self._tracking
-            self._tracking.add(capture)
+            self._tracking.add(token)
         tracker = self._api_calls = api_call_tracker()
         if is_first:
             acquire_tracking(self)
@@ -920,10 +929,10 @@ class Session:
             tracker.start()
         return tracker
 
-    def _stop_tracking(self, capture: object) -> None:
+    def _stop_tracking(self, token: object) -> None:
         # If this runs in another thread, the mode stays on the stack of the first one; see :class:`Session`.
         with self._lock:
-            self._tracking.discard(capture)
+            self._tracking.discard(token)
             is_last = not self._tracking
         if not is_last:
             return
@@ -935,39 +944,40 @@ class Session:
                 if threading.get_ident() == self._thread:
                     self._api_calls.remove()
 
-    def leave(self, capture: object) -> None:
-        """Remove a capture; the last one ends the session."""
+    def leave(self, token: object) -> None:
+        """Remove the capture of a token; the last one ends the session."""
         with self._lock:
-            self._captures.discard(capture)
+            self._captures.discard(token)
             is_last = not self._captures
         if not is_last:
             return
-        for session, started in [*self.threads.items()]:
-            session.leave(started)
-        with self._process:
+        for session, its_token in [*self.threads.items()]:
+            session.leave(its_token)
+        with self._undo_in_process:
             if threading.get_ident() == self._thread:
                 self.restore()
             else:
                 self.mode.end()
 
     def _stop_mode(self) -> None:
-        # Looked up when the session ends: :mod:`.surroundings` may have changed the class of the mode.
+        # ``self.mode.stop`` is looked up when the session ends: :mod:`.surroundings` may have changed the class of the
+        # mode.
         self.mode.stop()
 
     def restore(self) -> None:
         """Restore the state of the thread that began the session, in that thread."""
-        _THREAD.session = None
+        _CURRENT.session = None
         self.mode.end_in_thread = self.mode.session = None
-        with self._thread_state:
+        with self._undo_in_thread:
             if self._api_calls is not None:
                 self._api_calls.remove()
 
 
-class _Thread(threading.local):
+class _CurrentSession(threading.local):
     session: Session | None = None
 
 
-_THREAD = _Thread()  # the session of the running thread; None if it does not capture
+_CURRENT = _CurrentSession()  # of the running thread; None if it does not capture
 
 
 def join_session(stack: ExitStack, has_replay: bool, is_estimate: bool, has_composites: bool) -> Session:
@@ -979,9 +989,9 @@ def join_session(stack: ExitStack, has_replay: bool, is_estimate: bool, has_comp
         is_estimate: whether this is an estimate rather than a run.
         has_composites: whether composite operators are captured at the key ``PreDispatch``.
     """
-    if _THREAD.session is not None and _THREAD.session.mode.is_over:
-        _THREAD.session.restore()
-    session = _THREAD.session
+    if _CURRENT.session is not None and _CURRENT.session.mode.is_over:
+        _CURRENT.session.restore()
+    session = _CURRENT.session
     if session is None:
         session = Session(CaptureMode(has_replay, is_estimate), has_composites)
     session.join(stack)

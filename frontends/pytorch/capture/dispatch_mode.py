@@ -291,7 +291,7 @@ class CaptureMode(TorchDispatchMode):
     def _may_get_gradients(self, plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
         # A new tensor of floats becomes a meta tensor: the model may write results into it, and autograd requires its
         # gradient on the same device. Inside composite operators it stays, because kernels may write to its memory.
-        is_of_model = self.is_estimate and torch.is_grad_enabled() and not self.recording.inside.is_set
+        is_of_model = self.is_estimate and torch.is_grad_enabled() and not self.recording.inside_call.is_set
         return is_of_model and _makes_floats_on_cpu(plan, args, kwargs)
 
     def _lacks_data(self, plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
@@ -344,11 +344,11 @@ class CaptureMode(TorchDispatchMode):
             return self._run_control_flow
         if plan.has_packed_weight:
             return self._run_packed
-        return self._run_decomposed if plan.decompose and not self.recording.inside.is_set else self._call
+        return self._run_decomposed if plan.decompose and not self.recording.inside_call.is_set else self._call
 
     def _call(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         if (
-            self.recording.inside.is_set
+            self.recording.inside_call.is_set
             and not (self.has_replay and any(x.is_meta for x in all_tensors(args)))
             and not self.recording.records_inside
         ):
@@ -442,7 +442,7 @@ class CaptureMode(TorchDispatchMode):
         if not self.paused.is_set:
             self._propagate_uncached(plan, args, kwargs, result)
         self.recording.watch_unrecorded(plan, result)
-        if isinstance(result, Tensor) and not self.recording.inside.is_set:
+        if isinstance(result, Tensor) and not self.recording.inside_call.is_set:
             for log in self.recording.logs:
                 if plan.is_alias:
                     log.identities.register_alias(result, args[0])
@@ -559,7 +559,7 @@ class CaptureMode(TorchDispatchMode):
 
     def run_inside(self, run: Callable[[], Any]) -> Any:
         """Return the result of ``run``; operators inside are not recorded."""
-        with self.recording.inside:
+        with self.recording.inside_call:
             return run()
 
     def note_returned(self, result: Any) -> None:
@@ -842,7 +842,7 @@ class RegroupedFunctions(TorchFunctionMode):
         kwargs = kwargs or {}
         run = partial(func, *args, **kwargs)
         op = FUNCTIONS[func](*args, **kwargs) if func in FUNCTIONS else None
-        if op is None or op not in self.operators or self.mode.recording.inside.is_set or self.mode.paused.is_set:
+        if op is None or op not in self.operators or self.mode.recording.inside_call.is_set or self.mode.paused.is_set:
             return run()
         path = self.mode.recording.modules.path
         self.recorder.regrouped.append(Regrouping(op, (f"{path} ({func.__name__})" if path else func.__name__,)))

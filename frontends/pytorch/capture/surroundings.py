@@ -457,7 +457,7 @@ def _reporting(device: Any) -> Iterator[None]:
         mode.device = before
 
 
-def patch_questions(stack: ExitStack) -> None:
+def patch_device_attributes(stack: ExitStack) -> None:
     """Let ``x.device`` and ``x.is_cpu`` of meta tensors report the device of the mode of the running thread.
 
     Args:

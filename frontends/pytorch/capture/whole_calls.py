@@ -234,11 +234,11 @@ class WholeCalls:
             def begin(gradients: Sequence[Any]) -> None:
                 if THREAD.mode is mode:
                     record(gradients)
-                    mode.recording.inside.__enter__()
+                    mode.recording.inside_call.__enter__()
 
             def end(*_: Any) -> None:
                 if THREAD.mode is mode:
-                    mode.recording.inside.__exit__()
+                    mode.recording.inside_call.__exit__()
 
             node.register_prehook(begin)
             node.register_hook(end)
@@ -313,7 +313,7 @@ def _recorded(calls: WholeCalls, whole: Whole, original: Any, described: Any) ->
     @wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         mode = THREAD.mode
-        if mode is None or mode.recording.inside.is_set or mode.paused.is_set:
+        if mode is None or mode.recording.inside_call.is_set or mode.paused.is_set:
             return original(*args, **kwargs)
         return calls.run(mode, whole, None, signature, args, kwargs, lambda: original(*args, **kwargs))
 

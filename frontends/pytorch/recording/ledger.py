@@ -842,9 +842,9 @@ class ModuleCalls:
         module, parent, inputs, _ = self._calls[number - 1]
         self._calls[number - 1] = ModuleCall(module, parent, inputs, tuple(outputs))
 
-    def rename(self, renamed: Callable[[str], str]) -> None:
+    def rename(self, new_path: Callable[[str], str]) -> None:
         """Change the paths of the modules."""
-        self._calls[:] = [each._replace(module=renamed(each.module)) for each in self._calls]
+        self._calls[:] = [each._replace(module=new_path(each.module)) for each in self._calls]
 
     def end(self, number: int) -> None:
         """End a call, possibly after an exception."""

@@ -32,7 +32,7 @@ from costcore.trace.run import Recorder
 from ..naming import api_name_of
 from ..tensors import join, nested_tensors, stored_elements, tensors_in_object, walk
 
-Rename: TypeAlias = Callable[[str], str]
+NewPath: TypeAlias = Callable[[str], str]
 """Returns the new path of a module from its old path."""
 
 _NONE = (None, "")
@@ -74,10 +74,10 @@ class ModuleStack:
     that is called directly, as in a recomputation, keeps its path in the model.
 
     Args:
-        rename: changes the paths of all records.
+        rename_all: takes a function from old to new paths, and applies it to the paths of all records.
 
     Attributes:
-        root: the outermost module that was called last.
+        last_root_module: the outermost module that was called last.
         roots: all outermost modules.
         path: path of the module running now; ``""`` for a single outermost one and outside any module.
         running: the running modules with their paths, outermost first.
@@ -87,14 +87,14 @@ class ModuleStack:
 
     path: str
 
-    def __init__(self, rename: Callable[[Rename], None]) -> None:
-        self.root: Module | None = None
+    def __init__(self, rename_all: Callable[[NewPath], None]) -> None:
+        self.last_root_module: Module | None = None
         self.roots: list[Root] = []
         self.path = ""
         self.running: list[tuple[Module, str]] = []
         self.passed: object = ()
         self.aliases: dict[str, str] = {}
-        self._rename = rename
+        self._rename_all = rename_all
         self._paths: dict[int, tuple[Module, str]] = {}
         self._modules: list[Module] = []
         """The outermost module that was called last, and all modules below it."""
@@ -109,13 +109,13 @@ class ModuleStack:
 
     def share_with(self, other: ModuleStack, running: Iterable[tuple[Module, str]]) -> None:
         """Share the paths with the stack of another thread, and set its running modules."""
-        other.use_state(self.root, self.roots, self.aliases, self._paths, self._modules, self._shared)
+        other.use_state(self.last_root_module, self.roots, self.aliases, self._paths, self._modules, self._shared)
         other.running = [*running]
         other.path = other.running[-1][1] if other.running else ""
 
     def absorb(self, other: ModuleStack) -> None:
         """Take over the state of another thread, which has ended."""
-        if other.root is not None and other.root is not self.root:
+        if other.last_root_module is not None and other.last_root_module is not self.last_root_module:
             other.share_with(self, self.running)
 
     def use_state(
@@ -128,15 +128,15 @@ class ModuleStack:
         shared: dict[int, list[str]],
     ) -> None:
         """Take over the state of outermost modules."""
-        self.root, self.roots, self.aliases = root, roots, aliases
+        self.last_root_module, self.roots, self.aliases = root, roots, aliases
         self._paths, self._modules, self._shared = paths, modules, shared
 
     def knows(self, module: Module) -> bool:
-        """Return whether a module is the outermost one that was called last, or below it."""
+        """Return whether a module is ``last_root_module``, is below it, or ran inside it."""
         return self._paths.get(id(module), _NONE)[0] is module
 
     def path_of(self, module: object) -> str | None:
-        """Return the path of a module in the outermost one that was called last; None for anything else."""
+        """Return the path of a module that :meth:`knows` accepts; None for anything else."""
         known, path = self._paths.get(id(module), _NONE)
         return path if known is module and known is not None else None
 
@@ -162,7 +162,7 @@ class ModuleStack:
         """
         if not self.running:
             self.passed = passed
-            if module is not self.root and not self.knows(module):
+            if module is not self.last_root_module and not self.knows(module):
                 self._choose_root(module)
         entry = self._paths.get(id(module))
         if entry is None:  # the model was changed meanwhile, or calls a module that it does not contain
@@ -181,25 +181,25 @@ class ModuleStack:
             self.path, self.passed = "", ()
 
     def described(self, module: Module) -> str:
-        """Return path and class of a module that ran in the outermost one called last."""
+        """Return path and class of ``last_root_module``, or of a module that is below it or ran inside it."""
         path = self._paths.get(id(module), (module, ""))[1]
         return f"{path} ({type(module).__name__})" if path else type(module).__name__
 
-    def holds_buffer(self, memory: UntypedStorage) -> bool:
+    def holds_buffer(self, storage: UntypedStorage) -> bool:
         """Return whether a storage belongs to a buffer of the outermost module."""
-        if self._buffers_of is not self.root:
-            self._buffers_of = self.root
-            self._buffers = {id(memory): ref(memory) for memory in _memories_of_buffers(self._modules)}
-        found = self._buffers.get(id(memory))
-        return found is not None and found() is memory
+        if self._buffers_of is not self.last_root_module:
+            self._buffers_of = self.last_root_module
+            self._buffers = {id(each): ref(each) for each in _storages_of_buffers(self._modules)}
+        found = self._buffers.get(id(storage))
+        return found is not None and found() is storage
 
-    def parameter_around(self, memory: UntypedStorage) -> Tensor | None:
+    def parameter_around(self, storage: UntypedStorage) -> Tensor | None:
         """Return the parameter that wraps a tensor with this storage, such as a quantized weight; None without one."""
-        if self._wrapped_of is not self.root:
-            self._wrapped_of = self.root
-            self._wrapped = {id(memory): (ref(memory), whole) for memory, whole in _memories_inside(self._modules)}
-        found = self._wrapped.get(id(memory))
-        return None if found is None or found[0]() is not memory else found[1]
+        if self._wrapped_of is not self.last_root_module:
+            self._wrapped_of = self.last_root_module
+            self._wrapped = {id(each): (ref(each), whole) for each, whole in _wrapped_storages(self._modules)}
+        found = self._wrapped.get(id(storage))
+        return None if found is None or found[0]() is not storage else found[1]
 
     def was_passed(self, tensor: Tensor) -> bool:
         """Return whether a tensor is an argument of the running model."""
@@ -241,7 +241,7 @@ class ModuleStack:
 
     def _set_root(self, root: Root, module: Module) -> None:
         path = root.path or (_Unnamed() if root.has_parts else "")
-        self.root = module
+        self.last_root_module = module
         found = [*walk(module)]
         if path:
             found = [(join(path, below), child, is_first) for below, child, is_first in found]
@@ -263,13 +263,13 @@ class ModuleStack:
     def _rename_root(self, root: Root, path: str) -> None:
         before, root.path = root.path, path
 
-        def renamed(each: str) -> str:
+        def new_path(each: str) -> str:
             if not before:  # it is the only one with parts so far: all paths are below it
                 return join(path, each) if each or type(each) is _Unnamed else each
             return path + each[len(before) :] if each == before or each.startswith(f"{before}.") else each
 
-        self.aliases.update({renamed(key): renamed(value) for key, value in self.aliases.items()})
-        self._rename(renamed)
+        self.aliases.update({new_path(key): new_path(value) for key, value in self.aliases.items()})
+        self._rename_all(new_path)
 
     # Modules at several paths of the outermost one, or at none
 
@@ -294,18 +294,18 @@ class ModuleStack:
         return self.path
 
 
-def _memories_of_buffers(modules: Iterable[Module]) -> Iterator[UntypedStorage]:
+def _storages_of_buffers(modules: Iterable[Module]) -> Iterator[UntypedStorage]:
     for module in modules:
         for buffer in module._buffers.values():
             try:
-                memory = buffer.untyped_storage() if type(buffer) is Tensor else None
+                storage = buffer.untyped_storage() if type(buffer) is Tensor else None
             except RuntimeError:  # sparse buffers and buffers inside vmap have no storage
                 continue
-            if memory is not None:
-                yield memory
+            if storage is not None:
+                yield storage
 
 
-def _memories_inside(modules: Iterable[Module]) -> Iterator[tuple[UntypedStorage, Tensor]]:
+def _wrapped_storages(modules: Iterable[Module]) -> Iterator[tuple[UntypedStorage, Tensor]]:
     for module in modules:
         parameters = module._parameters.values()
         if not _WRAPPING_NOTHING.issuperset(map(type, parameters)):
@@ -344,7 +344,10 @@ def module_tree(model: Module, identities: Identities, prefix: str = "") -> dict
     tree: dict[str, ModuleEntry] = {}
     paths: dict[int, str] = {}
     bases_of: dict[type, tuple[str, ...]] = {}
-    sizes, parameter_of, new = identities.sizes, identities.parameter_of, tuple.__new__
+    sizes, parameter_of = identities.sizes, identities.parameter_of
+    # For speed, entries are made without the constructor: ``new`` takes all fields in order (type, parameters, frozen,
+    # buffers, same_as, bases, own, kernel_is_int).
+    new = tuple.__new__
     entries = walk(model)
     if prefix:
         entries = ((join(prefix, below), module, is_first) for below, module, is_first in entries)
@@ -354,16 +357,16 @@ def module_tree(model: Module, identities: Identities, prefix: str = "") -> dict
         if bases is None:
             bases = bases_of[kind] = _bases_of(kind)
         fields = module.__dict__  # PyTorch's own lookup of an attribute takes as long as all the rest
-        has_int = type(fields.get("kernel_size")) is int
+        kernel_is_int = type(fields.get("kernel_size")) is int
         if not is_first:
-            tree[path] = new(ModuleEntry, (kind.__name__, (), (), 0, paths[id(module)], bases, (), has_int))
+            tree[path] = new(ModuleEntry, (kind.__name__, (), (), 0, paths[id(module)], bases, (), kernel_is_int))
             continue
         paths[id(module)] = path
         parameters, stored = fields.get("_parameters"), fields.get("_buffers")
         if parameters is None or stored is None:  # a traced module looks them up elsewhere
             parameters, stored = module._parameters, module._buffers
         if not parameters and not stored:
-            tree[path] = new(ModuleEntry, (kind.__name__, (), (), 0, "", bases, (), has_int))
+            tree[path] = new(ModuleEntry, (kind.__name__, (), (), 0, "", bases, (), kernel_is_int))
             continue
         is_trained: dict[int, bool] = {}
         own = []
@@ -374,20 +377,20 @@ def module_tree(model: Module, identities: Identities, prefix: str = "") -> dict
                 continue
             else:
                 identity = parameter_of(_local(parameter, identities))
-            if not identity:  # a plain tensor of an object, which no call reads
-                identity = identities.registered_unread(parameter)
+            if not identity:  # such as a plain tensor, which no call read as a parameter
+                identity = identities.register_held_parameter(parameter)
             is_trained[identity] = is_trained.get(identity, True) and parameter.requires_grad
             own.append((name, sizes[identity] if identity else parameter.numel()))
         is_any_frozen = False in is_trained.values()
         frozen = tuple([identity for identity, trained in is_trained.items() if not trained]) if is_any_frozen else ()
         n_buffered = sum([x.numel() for x in stored.values() if x is not None and not is_lazy(x)]) if stored else 0
-        entry = kind.__name__, tuple(is_trained), frozen, n_buffered, "", bases, tuple(own), has_int
+        entry = kind.__name__, tuple(is_trained), frozen, n_buffered, "", bases, tuple(own), kernel_is_int
         tree[path] = new(ModuleEntry, entry)
     return tree
 
 
 def _local(parameter: Any, identities: Identities) -> Any:
-    # Of a distributed parameter, count the shard of this process.
+    # Of a distributed parameter (``DTensor``), count the shard of this process.
     shard = getattr(parameter, "_local_tensor", None)
     if shard is None:
         return parameter
@@ -418,10 +421,10 @@ Memory: TypeAlias = "tuple[ref[UntypedStorage] | None, int, int]"
 class Modules(Protocol):
     """The part of the module stack on which tensor identities depend."""
 
-    def holds_buffer(self, memory: UntypedStorage) -> bool:
+    def holds_buffer(self, storage: UntypedStorage) -> bool:
         """Return whether a storage belongs to a buffer."""
 
-    def parameter_around(self, memory: UntypedStorage) -> Tensor | None:
+    def parameter_around(self, storage: UntypedStorage) -> Tensor | None:
         """Return the parameter that wraps a tensor with this storage."""
 
     def was_passed(self, tensor: Tensor) -> bool:
@@ -432,7 +435,7 @@ class Modules(Protocol):
 
 
 class Identities:
-    """The values of one recorder by operand id.
+    """Gives the tensors of one recorder their operand ids, storage ids, parameter ids and origins.
 
     Operand id 0 stands for a Python number, which is not a value in memory.
 
@@ -455,7 +458,7 @@ class Identities:
         self._recorder = recorder
         self._modules: Modules | None = modules
         self._holds_buffer = modules.holds_buffer
-        self._wrappers: dict[int, tuple[ref[Tensor], int]] = {}
+        self._wrapping_parameters: dict[int, tuple[ref[Tensor], int]] = {}
         """Parameters that wrap other tensors, with their ids, by address."""
         self._new_id = recorder.new_id
         self.by_address: dict[int, Identity] = {}
@@ -463,10 +466,11 @@ class Identities:
         self.parameters: dict[int, int] = {}
         self.has_list_index = False
         self._memories: dict[int, tuple[ref[UntypedStorage], int, int]] = {}
-        """By the address of the storage object. PyTorch returns the same object as long as the memory is in use."""
+        """The known storages, by address of the storage object, which stays the same while the memory is in use."""
         self._created: dict[int, ref[Tensor]] = {}
-        self._given: set[int] | None = None
-        self._given_memories: set[int] = set()
+        self._input_addresses: set[int] | None = None
+        self._input_storages: set[int] = set()
+        """The addresses of the inputs and of their storages, set by :meth:`limit_inputs`."""
         self.used_as_weights: dict[int, Dim] = {}
         """By parameter id: the size of tensors that are parameters only because an operator uses them as weights."""
         self._parameters_in: dict[int, dict[tuple[int, int], int]] = {}
@@ -488,18 +492,19 @@ class Identities:
             return self._register(tensor, memory, self._whole_parameter(tensor, memory))
         parameter = self._parameter_at(tensor, memory)
         if not parameter and memory[2] in (EXTERNAL, GIVEN):
-            parameter = self._unregistered(tensor, memory)
+            parameter = self._parameter_behind(tensor, memory)
         identity = self._register(tensor, memory, parameter)
         origin, is_input = identity[2], False
         if origin != LEARNED:
             if origin in (EXTERNAL, GIVEN):
                 self.has_list_index |= origin == EXTERNAL and tensor.is_meta and not tensor.is_floating_point()
-                is_input = self._is_given(tensor)
+                is_input = self._is_input(tensor)
             (self._recorder.inputs if is_input else self._recorder.buffers).append(identity[1])
         return identity
 
-    def _unregistered(self, tensor: Tensor, memory: Memory) -> int:
-        # The parameter behind a plain tensor: the tensor may be a view, the content of a wrapper, or a replacement.
+    def _parameter_behind(self, tensor: Tensor, memory: Memory) -> int:
+        # The id of the parameter behind a plain tensor, which may be a view of it, the content of a wrapper, or a
+        # replacement; 0 for none.
         if tensor._is_view() and isinstance(tensor._base, Parameter):
             return self._whole_parameter(tensor._base, memory)
         if memory[2] == GIVEN:
@@ -516,17 +521,19 @@ class Identities:
 
     def limit_inputs(self, tensors: Iterable[Tensor]) -> None:
         """Treat only these tensors as inputs of the model; they must live as long as the run."""
-        given = [*tensors]
-        self._given = set(map(id, given))
-        self._given_memories = {id(x.untyped_storage()) for x in given if x.layout is strided}
+        inputs = [*tensors]
+        self._input_addresses = set(map(id, inputs))
+        self._input_storages = {id(x.untyped_storage()) for x in inputs if x.layout is strided}
 
     def register_created(self, tensor: Tensor) -> None:
         """Register the result of an operator that is not recorded, such as ``empty``: it is not an input."""
         self._created[id(tensor)] = ref(tensor)
 
-    def _is_given(self, tensor: Tensor) -> bool:
+    def _is_input(self, tensor: Tensor) -> bool:
+        if self._input_addresses is not None and id(tensor) not in self._input_addresses:
+            return False
         created = self._created.get(id(tensor))
-        return (self._given is None or id(tensor) in self._given) and (created is None or created() is not tensor)
+        return created is None or created() is not tensor
 
     def register_result(self, tensor: Tensor) -> Identity:
         """Register a tensor that an operator returned: a new value, in new memory or in the memory of an operand.
@@ -549,7 +556,7 @@ class Identities:
         return identity
 
     def storage_at(self, address: int) -> int:
-        """Return the last storage id of the storage object at an address; 0 for none."""
+        """Return the id of the storage whose object was last seen at an address; 0 for none."""
         found = self._memories.get(address)
         return 0 if found is None else found[1]
 
@@ -589,20 +596,23 @@ class Identities:
         self.used_as_weights[parameter] = self.sizes[parameter]
 
     def register_shard(self, tensor: Tensor) -> None:
-        """Register the local shard of a distributed parameter, a plain tensor, as a parameter."""
+        """Register this process's shard of a distributed parameter (``DTensor``), a plain tensor, as a parameter."""
         _, operand, origin = self.of(tensor)
         if origin != LEARNED:
             self.register_parameter(tensor, operand)
             self.by_address[id(tensor)] = (ref(tensor), operand, LEARNED)
 
-    def registered_unread(self, tensor: Tensor) -> int:
-        """Register a plain tensor that the model holds as a parameter, but no call reads, and return its parameter."""
+    def register_held_parameter(self, tensor: Tensor) -> int:
+        """Register a tensor that a module holds as a parameter, but no call read as one; return its parameter id."""
         _, operand, _ = self.of(tensor)
         parameter = self.parameters[operand] = self._whole_parameter(tensor, self._memory(tensor, EXTERNAL))
         return parameter
 
     def register_part(self, part: Tensor, whole: Tensor) -> None:
-        """Register ``part``, a shard of a parameter, as the parameter ``whole``; other tensors are left out."""
+        """Register ``part``, a shard made by ``fully_shard``, as the gathered parameter ``whole`` that the model reads.
+
+        Does nothing if ``whole`` is no parameter.
+        """
         parameter = self.parameter_of(whole)
         if parameter:
             _, operand, _ = self.of(part)
@@ -642,7 +652,7 @@ class Identities:
         memory = self._memories.get(address)
         if memory is None or memory[0]() is not storage:
             if origin == EXTERNAL:
-                is_given = address in self._given_memories
+                is_given = address in self._input_storages
                 origin = GIVEN if is_given else BUFFER if self._holds_buffer(storage) else EXTERNAL
             memory = self._memories[address] = (ref(storage), self._new_id(), origin)
         return memory
@@ -651,9 +661,9 @@ class Identities:
         # Wrapper subclasses hold tensors with several storages, so their parameters are identified by object.
         if not hasattr(tensor, "__tensor_flatten__"):
             return self._parameter(tensor, memory)
-        known = self._wrappers.get(id(tensor))
+        known = self._wrapping_parameters.get(id(tensor))
         if known is None or known[0]() is not tensor:
-            known = self._wrappers[id(tensor)] = ref(tensor), self._recorder.parameter(tensor.numel())
+            known = self._wrapping_parameters[id(tensor)] = ref(tensor), self._recorder.parameter(tensor.numel())
         return known[1]
 
     def _parameter(self, tensor: Tensor, memory: Memory) -> int:
@@ -678,7 +688,7 @@ class Identities:
         return 0
 
 
-def _holds_no_buffer(memory: UntypedStorage) -> bool:
+def _holds_no_buffer(storage: UntypedStorage) -> bool:
     return False
 
 
@@ -696,7 +706,7 @@ _push = torch._C._push_on_torch_function_stack
 _WITHOUT_OVERRIDE = frozenset((Tensor, Parameter))
 """Types of tensors without a ``__torch_function__`` of their own."""
 
-_WRAPPERS = frozenset(("torch._tensor", "torch.overrides", "torch.utils._device"))
+_PYTORCH_FRAMES = frozenset(("torch._tensor", "torch.overrides", "torch.utils._device"))
 """The modules of PyTorch whose functions run between the user's code and a mode."""
 
 _SIZES, _OUTPUT_SIZES = ("size", "scale_factor"), ("output_size", "output_ratio")
@@ -720,7 +730,7 @@ _ENTERED = (
     *(functional.multi_head_attention_forward, functional.local_response_norm, functional.gumbel_softmax),
     *(functional.lp_pool1d, functional.lp_pool2d, functional.lp_pool3d),
 )
-"""Wrappers: instead of the wrapper, the API functions that it calls are recorded."""
+"""Functions that are not recorded themselves; the API functions that they call are recorded instead."""
 
 
 class ApiCallTracker(TorchFunctionMode):
@@ -742,7 +752,7 @@ class ApiCallTracker(TorchFunctionMode):
         self.index: Callable[[Tensor, Any], Any] | None = None
         self._function: Any = None
         """The function that is running; None outside any."""
-        self._given: tuple[str, ...] = ()
+        self._passed_alternatives: tuple[str, ...] = ()
         self._is_silent = False
 
     def start(self) -> None:
@@ -773,7 +783,7 @@ class ApiCallTracker(TorchFunctionMode):
             ):
                 with self._active():
                     return undispatched(*args, **(kwargs or {}))
-            self._given = _given(func, alternatives, args, kwargs or {})
+            self._passed_alternatives = _passed(func, alternatives, args, kwargs or {})
         if self.index is not None and func in _INDEXING:
             args = (args[0], self.index(args[0], args[1]), *args[2:])
         before, self._function = self._function, func
@@ -781,7 +791,7 @@ class ApiCallTracker(TorchFunctionMode):
             return func(*args, **kwargs) if kwargs else func(*args)
         finally:
             self._function = before
-            self._given = ()
+            self._passed_alternatives = ()
 
     def facts(self) -> tuple[str, tuple[str, ...]]:
         """Return the name of the running function, or "", and which of its alternative arguments were passed."""
@@ -789,7 +799,7 @@ class ApiCallTracker(TorchFunctionMode):
             return "", ()
         name, method, symbol = api_name_of(self._function)
         if not symbol:
-            return name, self._given
+            return name, self._passed_alternatives
         frame = _caller()
         if frame is None:
             return name, ()
@@ -870,12 +880,12 @@ def _caller() -> FrameType | None:
     while frame is not None and frame.f_code is not _HANDLER:
         frame = frame.f_back
     frame = frame and frame.f_back
-    while frame is not None and frame.f_globals.get("__name__") in _WRAPPERS:
+    while frame is not None and frame.f_globals.get("__name__") in _PYTORCH_FRAMES:
         frame = frame.f_back
     return frame
 
 
-def _given(function: Any, names: tuple[str, ...], args: Any, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+def _passed(function: Any, names: tuple[str, ...], args: Any, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
     if not names:
         return ()
     passed = {**dict(zip(signature(function).parameters, args, strict=False)), **kwargs}
@@ -883,7 +893,8 @@ def _given(function: Any, names: tuple[str, ...], args: Any, kwargs: Mapping[str
 
 
 class _Globals(dict[str, Any]):
-    # The globals of an undispatched copy: a few are replaced, all others are looked up in the module at each access.
+    # The globals of a copy made by :func:`_undispatched`: a few are replaced, all others are looked up in the module at
+    # each access.
     def __init__(self, own: Mapping[str, Any], module: dict[str, Any]) -> None:
         super().__init__(own)
         self._module = module
@@ -893,8 +904,8 @@ class _Globals(dict[str, Any]):
 
 
 def _undispatched(function: Any) -> Any:
-    # A copy of a wrapper that skips ``has_torch_function``. The wrapper would pass itself to the active mode and run
-    # inside it, so that the mode would not see the functions that the wrapper calls.
+    # A copy of a function of ``_ENTERED`` that skips ``has_torch_function``. The original would pass itself to the
+    # active mode and run inside it, so that the mode would not see the functions that it calls.
     checks = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
     own = dict.fromkeys(checks, lambda *_: False)
     undispatched = FunctionType(

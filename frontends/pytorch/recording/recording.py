@@ -41,7 +41,7 @@ from ..operators.call_cache import CachedCall, CallTemplate
 from ..operators.plan import FillStep, OperatorPlan, OperatorPlans, RefusedCalls, ScalarFills
 from ..tensors import DataOperand, Number, is_contiguous, is_twice_ragged, nested_tensors, operand
 from .ledger import ModuleCalls, shapes_of
-from .modules import BUFFER, COMPUTED, EXTERNAL, GIVEN, LEARNED, N_ORIGINS, Identities, ModuleStack, Rename
+from .modules import BUFFER, COMPUTED, EXTERNAL, GIVEN, LEARNED, N_ORIGINS, Identities, ModuleStack, NewPath
 
 if TYPE_CHECKING:
     from .ledger import StorageLedger
@@ -80,7 +80,8 @@ class Recording:
 
     Attributes:
         logs: one log per active capture of the thread; captures nest.
-        inside: whether a composite operator is running; its inner operators are not recorded.
+        inside_call: whether a composite operator, or a module or function that is recorded as one call, is running; its
+            inner operators are not recorded.
         records_inside: whether inner operators are recorded anyway.
         has_module_calls: whether any log records the calls of modules.
         ledgers: the memory ledgers of the captures that have one.
@@ -97,7 +98,7 @@ class Recording:
     """
 
     ledgers: Ledgers
-    inside: Flag
+    inside_call: Flag
     locator: Locator
     modules: ModuleStack
     assumptions: Assumptions
@@ -110,7 +111,7 @@ class Recording:
     def __init__(self, plans: OperatorPlans, values: Values, is_estimate: bool) -> None:
         self.logs: list[CallLog] = []
         self.ledgers = Ledgers(is_estimate)
-        self.inside = Flag()
+        self.inside_call = Flag()
         self.records_inside = False
         self._values = values
         self._observers: list[Observer] = []
@@ -214,7 +215,7 @@ class Recording:
 
     def timed(self, tensors: Sequence[Tensor], kwargs: Any, run: Callable[..., Any], *args: Any) -> Any:
         """Return the result of ``run``, with its duration measured if any log needs it."""
-        if not self.measures_time or self.inside.is_set:
+        if not self.measures_time or self.inside_call.is_set:
             return run(*args)
         watch = Stopwatch(tensors, kwargs)
         result = run(*args)
@@ -248,7 +249,7 @@ class Recording:
             propagate(self._values, call.plan.follow_rule, args, kwargs, tensors, result)
 
     def _record(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
-        if self.inside.is_set and not self.records_inside:
+        if self.inside_call.is_set and not self.records_inside:
             return
         plan = call.plan
         if self._fills.number is not None:
@@ -462,14 +463,14 @@ _BACKWARD_FUNCTION = "_engine_run_backward"
 """The function of PyTorch that runs the backward pass."""
 
 
-def _weak_rename(locator: Locator) -> Callable[[Rename], None]:
+def _weak_rename(locator: Locator) -> Callable[[NewPath], None]:
     # A strong reference from the module stack would keep the locator, and with it the model, alive.
     located = ref(locator)
 
-    def rename(renamed: Rename) -> None:
+    def rename(new_path: NewPath) -> None:
         found = located()
         if found is not None:
-            found.rename(renamed)
+            found.rename(new_path)
 
     return rename
 
@@ -526,11 +527,11 @@ class Locator:
             self._number = max(self._number, self._numbers[-1])
         return self._number
 
-    def rename(self, renamed: Rename) -> None:
+    def rename(self, new_path: NewPath) -> None:
         """Change the module paths of all recorded calls, and of the backward calls that belong to them."""
-        self._paths[:] = map(renamed, self._paths)
+        self._paths[:] = map(new_path, self._paths)
         for log in self._logs:
-            log.rename_modules(renamed)
+            log.rename_modules(new_path)
 
     def begin_optimizer_step(self) -> None:
         """Record that the function two frames up, a step of an optimizer, begins."""
@@ -846,16 +847,16 @@ class CallLog:
         self.recorder.pending.remove(self.flush)
         self.identities.release()
 
-    def rename_modules(self, renamed: Callable[[str], str]) -> None:
+    def rename_modules(self, new_path: NewPath) -> None:
         """Change the paths of the modules of all calls so far."""
-        self._rows[:] = [(row[0], renamed(row[1]), *row[2:]) for row in self._rows]
+        self._rows[:] = [(row[0], new_path(row[1]), *row[2:]) for row in self._rows]
         # The recorder may also have calls of other frameworks, whose names have no ``::``.
         self.recorder.calls[:] = [
-            call._replace(module=renamed(call.module)) if "::" in call.native else call for call in self.recorder.calls
+            call._replace(module=new_path(call.module)) if "::" in call.native else call for call in self.recorder.calls
         ]
-        self._modules = {parameter: renamed(path) for parameter, path in self._modules.items()}
+        self._modules = {parameter: new_path(path) for parameter, path in self._modules.items()}
         if self.module_calls is not None:
-            self.module_calls.rename(renamed)
+            self.module_calls.rename(new_path)
 
     def locate_by_parameters(self, modules: Mapping[str, ModuleEntry], path: str) -> None:
         """Move calls of the module at ``path`` that read a parameter to the module that owns the parameter."""
