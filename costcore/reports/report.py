@@ -398,9 +398,9 @@ class Report(ReportFiles, Result):
             TypeError: if ``profile`` is neither a report nor a path.
             CostError: if it has no times or cannot be read, or no call matches.
         """
-        from costcore.analyses.measured.join import run_with
+        from costcore.analyses.measured.join import joined_with
 
-        return Report(run_with(self.trace, profile))
+        return Report(joined_with(self.trace, profile))
 
     def measured(
         self,

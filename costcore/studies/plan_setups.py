@@ -512,7 +512,7 @@ class RankCaptures:
         dtype: the dtype of products.
         optimizer: the optimizer.
         options: further options of :func:`costcore.estimate`.
-        is_whole: whether to capture the whole model, because its blocks cannot replace each other.
+        is_whole_model: whether to capture the whole model, because its blocks cannot replace each other.
     """
 
     def __init__(
@@ -524,9 +524,9 @@ class RankCaptures:
         dtype: str,
         optimizer: Any,
         options: Mapping[str, Any],
-        is_whole: bool = False,
+        is_whole_model: bool = False,
     ) -> None:
-        self.is_whole = is_whole
+        self.is_whole_model = is_whole_model
         self._model = model
         self._inputs = inputs
         self._distribution = distribution
@@ -552,7 +552,7 @@ class RankCaptures:
         Raises:
             CostError, TypeError, ValueError: if the model cannot be captured in this way.
         """
-        if self.is_whole:
+        if self.is_whole_model:
             self._check_whole(setup)
             return self._run(setup, None, with_step=True).after(cut)
         extrapolated = self._extrapolated(kinds, lambda kinds: self._capture(setup, kinds, cut))
@@ -565,7 +565,7 @@ class RankCaptures:
 
     def blocks(self, setup: Setup, kinds: Sequence[int]) -> BlockCosts:
         """Return the figures of blocks of these kinds, without the rest of the model."""
-        if self.is_whole:
+        if self.is_whole_model:
             return BlockCosts(0.0, 0.0, 0.0)
         few, more = DEPTHS
         saved, seconds = {}, {}
@@ -581,7 +581,7 @@ class RankCaptures:
 
     def step_of(self, setup: Setup, kinds: Sequence[int]) -> RankCosts:
         """Return the figures of a cheap pass; only its parameters and its optimizer step are those of every pass."""
-        if self.is_whole:
+        if self.is_whole_model:
             self._check_whole(setup)
             return self._step(setup, None).rank
         return self._extrapolated(kinds, lambda kinds: self._step(setup, kinds).rank)

@@ -118,7 +118,7 @@ def plan(
         global_batch: samples of a step of the optimizer.
         optimizer: the optimizer, see :func:`costcore.estimate`.
         per_node: the maximum number of devices along ``tp``.
-        micro_batches: samples per pass to try.
+        micro_batches: numbers of samples per pass to try.
         verified: the number of plans to capture with all blocks; 0 skips these captures.
         checkpoints: kinds of activation checkpointing to try; default: none, and all blocks. Other kinds are values
              of ``checkpoint`` of :func:`costcore.estimate`: modules, or ``"Block(save=mm,attention)"``.
@@ -142,7 +142,7 @@ def plan(
         link: the link between devices, see :meth:`costcore.Report.time`: a step takes at least as long as sending all
             bytes of a device over it. Default: unknown, so that it does not limit a step.
         host_link: the link of a device to its host, for ``offload``: ``"pcie5-x16"``. Default: that of the device.
-        dtype: the dtype of matrix products.
+        dtype: the dtype whose peak FLOP/s bounds matrix products; linear layers in ``"fp8"`` use the float8 peak.
         memory: the memory of a device; default: the vendor's figure.
         context: memory that a process takes before its first tensor.
         options: further options of :func:`costcore.estimate`.
@@ -172,34 +172,35 @@ def plan(
     )
     model, inputs = model_and_inputs(model, inputs, is_step=True)
     chosen = find_device(device)
-    hosts = None if host_link is None else link_of(host_link)
+    to_host = None if host_link is None else link_of(host_link)
     if any(offloads):
-        hosts = hosts or host_link_of(chosen)
-        if hosts is None:
+        to_host = to_host or host_link_of(chosen)
+        if to_host is None:
             raise ValueError(f'the link of {chosen.name} to its host is unknown. Pass host_link="pcie4-x16"')
     limit = make_limit(memory_of(chosen) if memory is None else memory, context)
+    # How the model can be divided, see :class:`costcore.frontend.DistributionOf`.
     distribution = needed_ability("distribution", model, "a plan")(model)
-    sized = inputs_of_batch(inputs)
-    run = _published_run(model, sized, chosen, devices, dtype, options)
+    inputs_of_size = inputs_of_batch(inputs)
+    run = _published_run(model, inputs_of_size, chosen, devices, dtype, options)
     order = _Order(run, global_batch)
-    links = None if link is None else link_of(link), hosts
+    links = None if link is None else link_of(link), to_host
 
-    def attempt(is_whole: bool) -> tuple[_Search, list[Plan]]:
-        captures = RankCaptures(model, sized, distribution, chosen, dtype, optimizer, options, is_whole)
-        search = _Search(captures, (0,) if is_whole else distribution.kinds, limit, *links, order)
-        blocks, tokens = len(distribution.kinds), tokens_of(sized(1))
+    def attempt(is_whole_model: bool) -> tuple[_Search, list[Plan]]:
+        captures = RankCaptures(model, inputs_of_size, distribution, chosen, dtype, optimizer, options, is_whole_model)
+        search = _Search(captures, (0,) if is_whole_model else distribution.kinds, limit, *links, order)
+        blocks, tokens = len(distribution.kinds), tokens_of(inputs_of_size(1))  # ``kinds`` has an entry per block
         divisible = Divisible(blocks, distribution.width, distribution.experts, tokens)
         alternatives = [
             setups
-            for mesh in _meshes(meshes, devices, per_node, Divisible(1) if is_whole else divisible, zero)
-            for setups in choices.setups(mesh, global_batch, 1 if is_whole else blocks)
+            for mesh in _meshes(meshes, devices, per_node, Divisible(1) if is_whole_model else divisible, zero)
+            for setups in choices.setups(mesh, global_batch, 1 if is_whole_model else blocks)
         ]
         return search, [plan for setups in progress(alternatives, "plans") for plan in search.plans(setups)]
 
-    search, tried = attempt(is_whole=not distribution.kinds)
+    search, tried = attempt(is_whole_model=not distribution.kinds)
     if distribution.kinds and tried and all(each.fits is None for each in tried):
-        whole = attempt(is_whole=True)
-        search, tried = whole if any(each.fits is not None for each in whole[1]) else (search, tried)
+        of_whole_model = attempt(is_whole_model=True)
+        search, tried = of_whole_model if any(each.fits is not None for each in of_whole_model[1]) else (search, tried)
     if not tried:
         sizes = ", ".join(map(str, micro_batches))
         running = "" if {*schedules} == {"1f1b"} else f"; schedules {', '.join(schedules)}"
@@ -208,9 +209,9 @@ def plan(
             f"(micro-batches {sizes}{running})"
         )
     if all(each.fits is None for each in tried):
-        hint = _hint_at_replicas(model, sized, distribution, options) if distribution.kinds else ""
+        hint = _hint_at_replicas(model, inputs_of_size, distribution, options) if distribution.kinds else ""
         raise CostError(f"no plan can be captured: {tried[0].reason}{hint}")
-    fitting, left_out = search.verified(tried, 0 if search.is_whole else verified)
+    fitting, left_out = search.verified(tried, 0 if search.is_whole_model else verified)
     if not fitting:
         tried = search.with_known_memory(tried)
     left_out += [each for each in tried if not each.fits]
@@ -218,10 +219,12 @@ def plan(
     return Plans(tuple(fitting), tuple(left_out), chosen, limit, global_batch, run, dtype, name)
 
 
-def _hint_at_replicas(model: Any, sized: Callable[[int], Any], distribution: Any, options: Mapping[str, Any]) -> str:
+def _hint_at_replicas(
+    model: Any, inputs_of_size: Callable[[int], Any], distribution: Any, options: Mapping[str, Any]
+) -> str:
     # A plan captures the model with a few equal blocks. The layers of a CNN or an MLP cannot replace each other.
     try:
-        estimate(model, sized(1), backward=True, **options)
+        estimate(model, inputs_of_size(1), backward=True, **options)
     except (CostError, TypeError, ValueError):
         return ""
     return (
@@ -232,13 +235,18 @@ def _hint_at_replicas(model: Any, sized: Callable[[int], Any], distribution: Any
 
 
 def _published_run(
-    model: Any, sized: Callable[[int], Any], device: Device, devices: int, dtype: str, options: Mapping[str, Any]
-) -> WholeRun | None:
+    model: Any,
+    inputs_of_size: Callable[[int], Any],
+    device: Device,
+    devices: int,
+    dtype: str,
+    options: Mapping[str, Any],
+) -> ComparedRun | None:
     # Without published runs of this kind of device, the FLOPs of the model are not needed.
     if family_of(device.name) is None or dtype not in DTYPES:
         return None
     try:
-        step = Step(estimate(model, sized(1), backward=True, precision="bfloat16", **options), Packing())
+        step = Step(estimate(model, inputs_of_size(1), backward=True, precision="bfloat16", **options), Packing())
     except CostError:  # plans are still possible, without a range of published runs
         return None
     setup = setup_of(step, device.name, devices, dtype)
@@ -247,7 +255,7 @@ def _published_run(
     peaks = {setup.precision: peak_flops(device, dtype)}
     if DTYPE_OF_FP8 in device.peak.get("matrix", {}):
         peaks[FP8] = peak_flops(device, DTYPE_OF_FP8)
-    return WholeRun(setup, step.model_flops(), peaks)
+    return ComparedRun(setup, step.model_flops(), peaks)
 
 
 def _offloaded(text: str) -> tuple[str, ...]:
@@ -284,7 +292,7 @@ class Stage(NamedTuple):
     """A stage of a pipeline.
 
     Attributes:
-        kinds: the kinds of its blocks.
+        kinds: the kind of each of its blocks.
         waiting: the number of further micro-batches in flight, whose activations it keeps.
         lacks: ``embedding`` or ``head``, if other stages hold them.
     """
@@ -305,8 +313,8 @@ class _Search:
         order: _Order,
     ) -> None:
         self._captures = captures
-        self.is_whole = captures.is_whole
-        self._kinds = kinds
+        self.is_whole_model = captures.is_whole_model
+        self._kinds = kinds  # one per block
         self._limit = limit
         self._link = link
         self._host_link = host_link
@@ -361,9 +369,9 @@ class _Search:
             (verified if made.fits else left_out).append(made)
         return sorted([*verified, *fitting], key=self._order), left_out
 
-    def _try(self, setup: Setup, extrapolated: int | None = None, has_floor: bool = True) -> Plan:
+    def _try(self, setup: Setup, extrapolated: int | None = None, checks_floor: bool = True) -> Plan:
         try:
-            floor = self._floor(setup) if extrapolated is None and has_floor else 0
+            floor = self._floor(setup) if extrapolated is None and checks_floor else 0
             if floor > self._limit.memory:
                 reason = f"weights, gradients and optimizer state alone exceed memory by {self._excess(floor)}"
                 return Plan(setup, False, reason=reason, memory_at_least=floor)
@@ -372,27 +380,29 @@ class _Search:
             )
             if extrapolated is not None:
                 memory, rank, stage = self._costs_of_stage(setup, stage, exactly=True)
-            whole = self._captures.of(setup, self._kinds)
+            all_stages = self._captures.of(setup, self._kinds)
         except (CostError, TypeError, ValueError) as error:
             return Plan(setup, None, reason=str(error))
         stages, blocks = setup.mesh.pp, self._captures.blocks(setup, self._kinds)
         sent, host = round(sent_bytes(setup, rank)), self._host_bytes(setup, rank, stage.kinds)
         # Stages are assumed to have equal work: a device takes 1 / pp of the time of the whole model.
-        pass_seconds = whole.seconds
+        pass_seconds = all_stages.seconds
         if setup.sequence_parallel:
             pass_seconds -= (
-                blocks.seconds - self._captures.blocks(whole_width(setup), self._kinds).seconds / setup.mesh.tp
+                blocks.seconds - self._captures.blocks(without_tp(setup), self._kinds).seconds / setup.mesh.tp
             )
-        step_seconds = 0.0 if "optimizer" in setup.offload else whole.step_seconds * _share_of_state(setup, whole)
+        step_seconds = (
+            0.0 if "optimizer" in setup.offload else all_stages.step_seconds * _share_of_state(setup, all_stages)
+        )
         seconds = (setup.n_micro_batches * pass_seconds + step_seconds) / stages
-        binds = max(whole.binds, key=whole.binds.__getitem__, default="")
+        binds = max(all_stages.binds, key=all_stages.binds.__getitem__, default="")
         for link, nbytes, name in ((self._link, sent, "communication"), (self._host_link, host, "host")):
             over = link.seconds(0, nbytes) if link is not None else 0.0
             if over > seconds:
                 seconds, binds = over, name
         fits = memory <= self._limit.memory
         reason = "" if fits else f"exceeds memory by {self._excess(memory)}"
-        extrapolated = memory if self.is_whole else extrapolated
+        extrapolated = memory if self.is_whole_model else extrapolated
         return Plan(setup, fits, memory, sent, seconds, setup.bubble, binds, extrapolated, reason, None, host)
 
     def _host_bytes(self, setup: Setup, rank: RankCosts, kinds: Sequence[int]) -> int:
@@ -410,8 +420,8 @@ class _Search:
         # A capture with tp does not shard norms and residuals, so divide the activations of a capture without tp.
         if not setup.sequence_parallel:
             return 1.0
-        own, whole = (self._captures.blocks(each, kinds).saved for each in (setup, whole_width(setup)))
-        return min(whole / setup.mesh.tp / own, 1.0) if own else 1.0
+        own, unsharded = (self._captures.blocks(each, kinds).saved for each in (setup, without_tp(setup)))
+        return min(unsharded / setup.mesh.tp / own, 1.0) if own else 1.0
 
     def _floor(self, setup: Setup) -> int:
         """Return a lower bound of the memory of a device: weights, gradients and optimizer state."""
@@ -420,8 +430,8 @@ class _Search:
         state = rank.state - rank.of_ends(lacks, "state")
         rank = rank._replace(parameters=rank.parameters - rank.of_ends(lacks, "number"), state=state)
         share, nbytes = _share_of_state(setup, rank), NBYTES[setup.precision]
-        wide = nbytes if setup.gradients is None else 4
-        held = rank.parameters * (nbytes + wide * (share if setup.zero == 2 else 1))
+        gradient_bytes = nbytes if setup.gradients is None else 4
+        held = rank.parameters * (nbytes + gradient_bytes * (share if setup.zero == 2 else 1))
         return self._limit.needed(ceil(held + (0.0 if "optimizer" in setup.offload else share * state)))
 
     def with_known_memory(self, tried: Sequence[Plan]) -> list[Plan]:
@@ -430,7 +440,7 @@ class _Search:
         if not bounds or any(each.memory for each in tried):
             return [*tried]
         lowest = min(bounds, key=lambda each: each.memory_at_least or 0)
-        return [self._try(each.setup, has_floor=False) if each is lowest else each for each in tried]
+        return [self._try(each.setup, checks_floor=False) if each is lowest else each for each in tried]
 
     def _excess(self, memory: int) -> str:
         return short(memory - self._limit.memory, "bytes")
@@ -448,17 +458,18 @@ class _Search:
         return [*found.values()]
 
     def _costs_of_stage(self, setup: Setup, stage: Stage, exactly: bool = False) -> tuple[int, RankCosts, Stage]:
+        # ``exactly``: memory is from a capture of all blocks, not extrapolated.
         kinds, waiting, lacks = stage
         rank = self._captures.of(setup, kinds)
         share = _share_of_state(setup, rank)
-        wider = 1 if setup.gradients is None else 4 / NBYTES[setup.precision]
+        gradient_ratio = 1 if setup.gradients is None else 4 / NBYTES[setup.precision]
         kept, extra, blocks = self._saved_share(setup, kinds), 0.0, None
         if waiting or "activations" in setup.offload:
             blocks = self._captures.blocks(setup, kinds)
         if blocks is not None and "activations" in setup.offload:
             # The device holds the activations of the running block, and of the block in transfer.
             extra, kept = 2 * blocks.largest * kept, 0.0
-        cut = Cut(gradients=1 - wider * (share if setup.zero == 2 else 1), saved=1 - kept)
+        cut = Cut(gradients=1 - gradient_ratio * (share if setup.zero == 2 else 1), saved=1 - kept)
         if exactly or cut != Cut():
             rank = self._captures.of(setup, kinds, cut, exactly)
         # A stage keeps the saved activations of waiting passes.
@@ -474,7 +485,7 @@ class _Search:
         return needed, rank._replace(parameters=rank.parameters - rank.of_ends(lacks, "number")), stage
 
 
-def whole_width(setup: Setup) -> Setup:
+def without_tp(setup: Setup) -> Setup:
     """Return the setup without tensor parallelism: a device has the whole width and all tokens."""
     return setup._replace(mesh=setup.mesh._replace(tp=1), sequence_parallel=False)
 
@@ -505,7 +516,7 @@ def sent_bytes(setup: Setup, rank: RankCosts) -> float:
         rank: the figures of the rank, which include the bytes that ``fully_shard`` sends in a pass.
     """
     nbytes, mesh, times = NBYTES[setup.precision], setup.mesh, setup.reductions
-    wide = nbytes if setup.gradients is None else 4
+    gradient_bytes = nbytes if setup.gradients is None else 4
     sent = setup.n_micro_batches * rank.sent
     experts = rank.expert_parameters
     if setup.zero == 3:
@@ -513,11 +524,11 @@ def sent_bytes(setup: Setup, rank: RankCosts) -> float:
         shards, of_experts = mesh.fsdp * mesh.cp, mesh.fsdp * mesh.cp // mesh.ep
         owned = experts / of_experts
         scattered = (rank.parameters - owned) * (shards - 1) + owned * (of_experts - 1)
-        sent += scattered * (times * wide - setup.n_micro_batches * nbytes)
-        return sent + times * 2 * (mesh.dp - 1) / mesh.dp * rank.parameters * wide
+        sent += scattered * (times * gradient_bytes - setup.n_micro_batches * nbytes)
+        return sent + times * 2 * (mesh.dp - 1) / mesh.dp * rank.parameters * gradient_bytes
     copies, of_experts = _copies(setup)
     among = (copies - 1) / copies * (rank.parameters - experts) + (of_experts - 1) / of_experts * experts
-    return sent + among * (2 * times * wide if setup.zero == 0 else times * wide + nbytes)
+    return sent + among * (2 * times * gradient_bytes if setup.zero == 0 else times * gradient_bytes + nbytes)
 
 
 def _step_and_in_flight(setup: Setup) -> tuple[str, float]:
@@ -525,22 +536,22 @@ def _step_and_in_flight(setup: Setup) -> tuple[str, float]:
 
 
 NEAR = 2.0
-"""Published runs decide the order of plans only if the nearest has at most this :attr:`WholeRun.distance`."""
+"""Published runs decide the order of plans only if the nearest has at most this :attr:`ComparedRun.distance`."""
 
 ALIKE = 1.05
-"""Plans with expected times within this factor are ordered by the lower bound of their time.
+"""Expected times are rounded to powers of this factor; plans with equal rounded times are ordered by the bound.
 
 Published runs scatter by more than this.
 """
 
 
 class _Order:
-    """The order of plans: by expected time, in steps of :data:`ALIKE`, then by the bound.
+    """The order of plans: by expected time, rounded to a power of :data:`ALIKE`, then by the bound with the bubble.
 
     Plans with equal bounds are ordered by the bytes that they send: without a link, the bound ignores communication.
     """
 
-    def __init__(self, run: WholeRun | None, global_batch: int) -> None:
+    def __init__(self, run: ComparedRun | None, global_batch: int) -> None:
         self._run = run
         self._global_batch = global_batch
 
@@ -571,7 +582,8 @@ ASSUMED = {
     "ep": "every expert receives the same number of rows",
     "sp": "sequence parallelism divides all saved activations of a block by tp, and sends as many bytes as the "
     "all-reduces that it replaces; recomputed activations of a block are not divided",
-    FP8: "linear layers of blocks keep two float8 copies of their weights; saved activations count in bfloat16",
+    FP8: "linear layers of blocks keep two float8 copies of their weights, unless FSDP shards them; saved activations "
+    "count in bfloat16",
     "activations": "transfers of activations overlap with compute; the device holds the activations of two blocks",
     "optimizer": "compute time of the host for the optimizer step is not counted",
     "zb": "zero-bubble schedules: a forward pass and both halves of a backward pass take equal time",
@@ -595,8 +607,8 @@ class Plan:
             :meth:`costcore.studies.plan_setups.Schedule.bubble`.
         binds: the bottleneck: an engine or memory of the device (``matrix``, ``vector``, ``dram``), ``communication``,
             or ``host``, the link to it.
-        extrapolated: the memory extrapolated from few blocks, if :attr:`memory` is from a capture of all blocks of the
-            rank; None if :attr:`memory` itself is extrapolated.
+        extrapolated: the extrapolated memory, to compare with :attr:`memory` if that is from a capture of all blocks;
+            None if :attr:`memory` itself is extrapolated.
         reason: why it is left out; empty if it fits.
         host: bytes per step and direction between a device and its host.
     """
@@ -658,7 +670,7 @@ COLUMNS = (
         Column("n_micro_batches", "Micro-batches", "count"),
         Column("sent", "Sent", "bytes"),
     ),
-    *(Column("binds", "Bound by"), Column("status", "Memory is"), Column("precision", "Precision")),
+    *(Column("binds", "Bound by"), Column("status", "Memory figure"), Column("precision", "Precision")),
 )
 
 DROPPED_FIRST = ("precision", "status", "binds", "n_micro_batches", "sent", "bubble")
@@ -675,28 +687,28 @@ FIGURES = ("seconds", "memory", "sent", "bubble", "micro_batch", "n_micro_batche
 """The figures of a plan that :meth:`Plans.pareto` compares."""
 
 
-class WholeRun(NamedTuple):
-    """The training run without its setup, to compare plans with published runs.
+class ComparedRun(NamedTuple):
+    """The run that is compared with published runs, before a mesh is chosen.
 
     Attributes:
-        run: its sizes, without a mesh.
+        sizes: parameters, devices and further sizes, without a mesh.
         flops: model FLOPs of one sample.
         peaks: the vendor's peak FLOP/s of a device, by precision of products.
     """
 
-    run: RunSetup
+    sizes: RunSetup
     flops: int
     peaks: Mapping[str, float]
 
     def nearest(self, setup: Setup) -> Expected:
         """Return the expected MFU of a setup, from the published runs nearest to it."""
         axes = {axis: getattr(setup.mesh, axis) for axis in AXES}
-        return expected(self.run._replace(**axes, precision=self._precision(setup)))
+        return expected(self.sizes._replace(**axes, precision=self._precision(setup)))
 
     @property
     def distance(self) -> float:
         """The distance from this run to the nearest published one, in any precision and on any mesh."""
-        return min(expected(self.run._replace(precision=name)).nearest[0][1] for name in self.peaks)
+        return min(expected(self.sizes._replace(precision=name)).nearest[0][1] for name in self.peaks)
 
     @property
     def is_near(self) -> bool:
@@ -711,11 +723,11 @@ class WholeRun(NamedTuple):
     def expected(self, setup: Setup, samples: int) -> tuple[float, float, Expected]:
         """Return the minimum and the maximum seconds of a step, from the published runs near it."""
         found = self.nearest(setup)
-        busy = samples * self.flops / (self.run.devices * self.peaks[self._precision(setup)])
+        busy = samples * self.flops / (self.sizes.devices * self.peaks[self._precision(setup)])
         return busy / found.high, busy / found.low, found
 
     def _precision(self, setup: Setup) -> str:
-        return FP8 if setup.precision == FP8 and FP8 in self.peaks else self.run.precision
+        return FP8 if setup.precision == FP8 and FP8 in self.peaks else self.sizes.precision
 
 
 @dataclass(frozen=True, repr=False)
@@ -723,14 +735,14 @@ class Plans(Result):
     """The plans that were tried.
 
     Attributes:
-        plans: the plans that fit, by expected step time. Plans whose expected times differ by less than 5 %, and all
-            plans if no published run is near, are ordered by the bound with the bubble.
+        plans: the plans that fit, by expected step time, rounded to a power of 1.05. Plans with equal rounded times,
+            and all plans if no published run is near, are ordered by the bound with the bubble.
         left_out: all others, each with the reason.
         device: the device.
         limit: the memory of the device and what is subtracted from it.
         global_batch: samples of a step.
-        run: the run without a setup, to compare plans with published runs; None without published runs of its kind.
-        dtype: the dtype of matrix products.
+        run: the run that is compared with published runs; None without published runs of its kind.
+        dtype: the dtype whose peak FLOP/s bounds matrix products.
         model: the class of the model; empty if it is unknown.
     """
 
@@ -739,7 +751,7 @@ class Plans(Result):
     device: Device
     limit: Limit
     global_batch: int
-    run: WholeRun | None = None
+    run: ComparedRun | None = None
     dtype: str = "bfloat16"
     model: str = ""
 
@@ -771,7 +783,7 @@ class Plans(Result):
         return replace(self, plans=tuple(self.plans[i] for i in best))
 
     @property
-    def is_by_runs(self) -> bool:
+    def is_ordered_by_runs(self) -> bool:
         """Whether published runs are near enough to order the plans that fit by them."""
         return self.run is not None and self.run.is_near
 
@@ -781,7 +793,7 @@ class Plans(Result):
         remarks = [f"limit: {self.limit.describe()}"]
         columns: Sequence[Column] = COLUMNS
         shown, title = self.plans, "Plans that fit, lowest bound with bubbles first"
-        if self.is_by_runs:
+        if self.is_ordered_by_runs:
             title = "Plans that fit, lowest expected time first"
         if self.plans:
             remarks += [self._certainty(), TIMES, *self.device.describe_peak(self.dtype), self._reason_of_order()]
@@ -807,8 +819,10 @@ class Plans(Result):
         return Content(f"Plans on {self.device.name}", figures, tables, remarks, model=self.model)
 
     def _reason_of_order(self) -> str:
-        if self.is_by_runs:
-            return f"order: expected time by published runs; where it differs by less than {ALIKE - 1:.0%}, the bound"
+        if self.is_ordered_by_runs:
+            return (
+                f"order: expected time by published runs, rounded to a power of {ALIKE}; where it is equal, the bound"
+            )
         if self.run is None:
             return "order: the bound, because no published run has such a model and device"
         far = f"the nearest has distance {self.run.distance:.1f}, at most {NEAR:g} is near"
@@ -876,7 +890,7 @@ class Plans(Result):
             "device": self.device.name,
             "limit": self.limit.to_dict(),
             "global_batch": self.global_batch,
-            "order": "expected" if self.is_by_runs else "bound",
+            "order": "expected" if self.is_ordered_by_runs else "bound",
             "error": self.error,
             "plans": [
                 each.to_dict() | {"expected": self._expected_range(each)} for each in (*self.plans, *self.left_out)

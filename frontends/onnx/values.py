@@ -82,7 +82,7 @@ class StoredTensor:
         identity: its operand id, once an operator reads it.
         is_buffer: whether the exporter marks it as not learned.
         is_in_program: whether the exporter marks it as a tensor of the user's program that is not learned.
-        is_number: whether it is a plain number, not a parameter: it is stored in a node, and the exporter stores
+        is_constant: whether it is not learned, because it is stored in a ``Constant`` node and the exporter stores
             learned tensors as initializers.
         is_learned: whether the exporter marks it as a parameter, even with a single element.
         is_unmarked: whether the exporter marks neither parameters nor buffers.
@@ -97,7 +97,7 @@ class StoredTensor:
     identity: int = 0
     is_buffer: bool = False
     is_in_program: bool = False
-    is_number: bool = False
+    is_constant: bool = False
     is_learned: bool = False
     is_unmarked: bool = False
     folded_from: str = ""
@@ -105,7 +105,7 @@ class StoredTensor:
     @property
     def is_parameter(self) -> bool:
         """True if it counts as a learned parameter: it is read as one, or it is unused and looks like one."""
-        looks_like_one = self.dtype in FLOATS and self.size != 1 and not (self.is_buffer or self.is_number)
+        looks_like_one = self.dtype in FLOATS and self.size != 1 and not (self.is_buffer or self.is_constant)
         return "param" in self.uses or (not self.uses and (looks_like_one or self.is_learned))
 
     @property
@@ -179,7 +179,7 @@ class Value:
                 role, shape = "const", ()
         elif role == "param" and not shape and not is_learned:
             role = "const"
-        if self.stored is None or self.stored.is_buffer or self.stored.is_number:
+        if self.stored is None or self.stored.is_buffer or self.stored.is_constant:
             role = "const" if role == "param" else role
         if self.stored is not None:
             self.stored.uses.add(role)
@@ -221,7 +221,7 @@ def value_signature(value: Value | None) -> Hashable:
         elements = value.partial is not None and (*value.partial.flat,)
     else:
         elements = value.role == "param" or (*data.flat, *map(type, data.flat))
-    how = stored is not None and (stored.is_buffer, stored.is_number, stored.is_learned)
+    how = stored is not None and (stored.is_buffer, stored.is_constant, stored.is_learned)
     return type(value), value.shape, value.dtype, value.role, value.follows_shapes, how, elements, value.spread
 
 

@@ -34,8 +34,9 @@ ONLY_THERE = "in the profile only"
 def with_profile(trace: Trace, other: Trace) -> Trace:
     """Return a run with the measurements of another capture of the same model.
 
-    Calls are the same if they have the same phase, module, operator and shapes, in the same order. Modules are compared
-    by their classes and the order in which they first ran, as a profile names them.
+    Calls are the same if they have the same phase, module, operator and input shapes, in the same order; the rest is
+    paired in any order within modules of one class, see :func:`pairs_of`. Modules are compared by their classes and the
+    order in which they first ran, as a profile names them.
 
     Args:
         trace: the run, such as an estimate of the model.
@@ -48,7 +49,11 @@ def with_profile(trace: Trace, other: Trace) -> Trace:
     if profile is None:
         raise CostError("the profile has no times. Pass the report of a trace: estimate('step.pt.trace.json.gz')")
     found = pairs_of(trace, other)
-    calls = {position: profile.calls[there] for position, there in found.items() if there in profile.calls}
+    calls = {
+        position: profile.calls[position_there]
+        for position, position_there in found.items()
+        if position_there in profile.calls
+    }
     profile, of_kernels, inside = _with_kernels(trace, profile, {*found}, {*found.values()})
     if not found and not of_kernels:
         why = "".join(f". {remark}" for remark in profile.remarks)
@@ -88,11 +93,12 @@ def with_times(trace: Trace, profile: Profile) -> Trace:
 
 
 def pairs_of(trace: Trace, other: Trace) -> dict[int, int]:
-    """Return the position of the same call of another run, by the position of the call.
+    """Map the positions of calls of ``trace`` to the positions of the same calls of ``other``.
 
-    Three ways to compare modules are tried, and the one with the most pairs wins: by the names in the profile, by names
-    with new numbers, and not at all. The first is best if events are missing, the second if the profile also numbered
-    modules that ran before the run.
+    Calls are paired in order in three ways, and the one with the most pairs wins: comparing modules with the profile's
+    own numbers, with numbers counted again over its calls, and ignoring modules. The first is best if events are
+    missing, the second if the profile also numbered modules that ran before the run. The remaining calls are paired in
+    any order, if phase, class of the module, operator and input shapes are equal.
     """
     names = module_names(trace)
     attempts: tuple[tuple[Mapping[str, str], Mapping[str, str]], ...]
@@ -109,9 +115,11 @@ def _pairs(trace: Trace, names: Mapping[str, str], other: Trace, other_names: Ma
     theirs = _by_phase_and_module(other, other_names)
     found: dict[int, int] = {}
     for place, positions in _by_phase_and_module(trace, names).items():
-        there = theirs.get(place, [])
-        pairs = aligned([_key(trace.records[i].call) for i in positions], [_key(other.records[i].call) for i in there])
-        found.update((positions[a], there[b]) for a, b in pairs)
+        positions_there = theirs.get(place, [])
+        pairs = aligned(
+            [_key(trace.records[i].call) for i in positions], [_key(other.records[i].call) for i in positions_there]
+        )
+        found.update((positions[a], positions_there[b]) for a, b in pairs)
     return found
 
 
@@ -124,8 +132,8 @@ def _unordered_pairs(trace: Trace, other: Trace, found: Mapping[int, int]) -> di
             waiting[_loose_key(other, position)].append(position)
     more: dict[int, int] = {}
     for position in range(len(trace)):
-        if position not in found and (there := waiting.get(_loose_key(trace, position))):
-            more[position] = there.pop()
+        if position not in found and (positions_there := waiting.get(_loose_key(trace, position))):
+            more[position] = positions_there.pop()
     return more
 
 
@@ -147,7 +155,10 @@ def _by_phase_and_module(trace: Trace, names: Mapping[str, str]) -> dict[Any, li
 
 
 def module_names(trace: Trace) -> dict[str, str]:
-    """Return modules by classes and the order in which they first ran, ``Block_0.Linear_3``, by path."""
+    """Return a name for each module path: classes with running numbers, such as ``Block_0.Linear_3``.
+
+    The modules of a class are numbered in the order in which they first ran.
+    """
     modules = trace.run.modules
     numbers: dict[str, int] = defaultdict(int)
     own: dict[str, str] = {"": ""}
@@ -172,9 +183,10 @@ def _add_name(path: str, modules: Mapping[str, Any], numbers: dict[str, int], ow
 
 # Kernels without operators, from a replayed graph or from a profile of the device only: joined by order and family.
 #
-# Products, convolutions and attention are anchors. They are joined only if all anchors of the model are there in order:
-# if one is missing or fused, the pairs after it would be wrong, so nothing is joined. Between two anchors, the kernels
-# of a family are joined if the model has equally many calls of that family.
+# Matmuls, convolutions and attention are anchors, as calls of the model and as kernels. They are joined only if the
+# profile has an anchor kernel for every anchor call, or for every group of matmuls with the same operand, in order: if
+# one is missing or fused, the pairs after it would be wrong, so nothing is joined. Between two anchors, the kernels of
+# a family are joined if the model has equally many calls of that family.
 
 
 ANOTHER_REPLAY = "of another replay"
@@ -242,45 +254,47 @@ def family_of(kernel: str) -> str:
 def _with_kernels(
     trace: Trace, profile: Profile, paired: set[int], paired_there: set[int]
 ) -> tuple[Profile, dict[int, CallTime], dict[int, int]]:
-    """Return the profile with unjoined kernels as other work, the times of joined calls, and fused calls.
+    """Join kernels without operators with calls.
 
-    Fused calls have no kernel of their own; they map to the call whose kernel computes them.
+    Returns:
+        The profile, with unjoined kernels in ``elsewhere``; the time of each joined call; and for each fused call,
+        which has no kernel of its own, the call whose kernel computes it.
     """
     kernels = [each for position, some in profile.kernels.items() if position not in paired_there for each in some]
     if not kernels:
         return profile, {}, {}
     kernels.sort(key=lambda each: each[1].start)
     names = [family_of(name) for name, _ in kernels]
-    anchors = [k for k, name in enumerate(names) if name in ANCHORS]
-    runs = [i for i, record in enumerate(trace) if i not in paired and _moves_bytes(record.cost)]
-    families = {i: _FAMILY_OF_OP.get(op := trace.records[i].call.layer.op, op) for i in runs}
-    products = [i for i in runs if families[i] in ANCHORS]
-    groups = _groups_of(trace, products, families)
-    kinds = [names[k] for k in anchors]
+    anchor_kernels = [k for k, name in enumerate(names) if name in ANCHORS]
+    candidates = [i for i, record in enumerate(trace) if i not in paired and _moves_bytes(record.cost)]
+    families = {i: _FAMILY_OF_OP.get(op := trace.records[i].call.layer.op, op) for i in candidates}
+    anchor_calls = [i for i in candidates if families[i] in ANCHORS]
+    groups = _groups_of(trace, anchor_calls, families)
+    kinds = [names[k] for k in anchor_kernels]
     found: dict[int, list[CallTime]] = defaultdict(list)
     inside: dict[int, int] = {}
     joined: set[int] = set()
-    others: set[int] = set()
-    # Try a kernel per product first, then a kernel per group of products with the same operand.
-    for main in (products, [max(group, key=partial(_operations, trace)) for group in groups]):
-        n_replays, rest = divmod(len(anchors), len(main)) if main else (0, 1)
+    of_other_replays: set[int] = set()
+    # Try a kernel per anchor call first, then a kernel per group of matmuls with the same operand.
+    for main in (anchor_calls, [max(group, key=partial(_operations, trace)) for group in groups]):
+        n_replays, rest = divmod(len(anchor_kernels), len(main)) if main else (0, 1)
         if rest or not n_replays or kinds != [families[i] for i in main] * n_replays:
             continue
-        ends = [anchors[r * len(main) + len(main) - 1] + 1 for r in range(n_replays)]
+        ends = [anchor_kernels[r * len(main) + len(main) - 1] + 1 for r in range(n_replays)]
         firsts = [0, *ends[:-1]]
         lengths = [sum(time.device for _, time in kernels[a:b]) for a, b in zip(firsts, ends, strict=True)]
         replay = sorted(range(n_replays), key=lengths.__getitem__)[(n_replays - 1) // 2]  # the median
         first, end = firsts[replay], len(kernels) if replay == n_replays - 1 else ends[replay]
-        others = {*range(first), *range(end, len(kernels))}
-        mine = anchors[replay * len(main) : (replay + 1) * len(main)]
-        for k, i in _joined(names, mine, first, end, runs, main, families):
+        of_other_replays = {*range(first), *range(end, len(kernels))}
+        mine = anchor_kernels[replay * len(main) : (replay + 1) * len(main)]
+        for k, i in _joined(names, mine, first, end, candidates, main, families):
             found[i].append(kernels[k][1])
             joined.add(k)
-        if main is not products:
+        if main is not anchor_calls:
             inside = {i: at for at, group in zip(main, groups, strict=True) for i in group if i != at}
         break
     return (
-        _with_unjoined_kernels(profile, kernels, joined, others, (len(anchors), len(products))),
+        _with_unjoined_kernels(profile, kernels, joined, of_other_replays, (len(anchor_kernels), len(anchor_calls))),
         {i: _sum(times) for i, times in found.items()},
         inside,
     )
@@ -290,10 +304,10 @@ def _moves_bytes(cost: Cost | None) -> bool:
     return cost is not None and any(size != 0 for size in (cost.mread, cost.mwrite))
 
 
-def _groups_of(trace: Trace, products: Sequence[int], families: Mapping[int, str]) -> list[list[int]]:
-    # Engines compute consecutive products of one operand, such as queries, keys and values, by one kernel.
+def _groups_of(trace: Trace, anchor_calls: Sequence[int], families: Mapping[int, str]) -> list[list[int]]:
+    # Engines compute consecutive matmuls of one operand, such as queries, keys and values, by one kernel.
     groups: list[list[int]] = []
-    for i in products:
+    for i in anchor_calls:
         inputs = trace.records[i].call.inputs[:1]
         last = groups[-1][-1] if groups else -1
         is_same = last >= 0 and any(inputs) and inputs == trace.records[last].call.inputs[:1]
@@ -309,28 +323,28 @@ def _joined(
     anchors: Sequence[int],
     first: int,
     end: int,
-    runs: Sequence[int],
+    candidates: Sequence[int],
     main: Sequence[int],
     families: Mapping[int, str],
 ) -> Iterator[tuple[int, int]]:
     """Yield pairs of a kernel and the call that it computes: anchors, their helpers, and kernels between anchors."""
-    place = {i: at for at, i in enumerate(runs)}
-    bounds = [first - 1, *anchors, end]
-    calls = [-1, *(place[i] for i in main), len(runs)]
+    place = {i: at for at, i in enumerate(candidates)}
+    kernel_bounds = [first - 1, *anchors, end]
+    call_bounds = [-1, *(place[i] for i in main), len(candidates)]
     for j, (k, i) in enumerate(zip(anchors, main, strict=True)):
         yield k, i
-        for helper in range(k + 1, bounds[j + 2]):
+        for helper in range(k + 1, kernel_bounds[j + 2]):
             if names[helper] != "helper":
                 break
             yield helper, i
-    for j in range(len(bounds) - 1):
-        some = [k for k in range(bounds[j] + 1, bounds[j + 1]) if names[k] not in ("", "helper", "fused")]
-        there = [runs[at] for at in range(calls[j] + 1, calls[j + 1]) if families[runs[at]] not in ANCHORS]
-        n_kernels, n_calls = Counter(names[k] for k in some), Counter(families[i] for i in there)
+    for j in range(len(kernel_bounds) - 1):
+        some = [k for k in range(kernel_bounds[j] + 1, kernel_bounds[j + 1]) if names[k] not in ("", "helper", "fused")]
+        calls = [i for i in candidates[call_bounds[j] + 1 : call_bounds[j + 1]] if families[i] not in ANCHORS]
+        n_kernels, n_calls = Counter(names[k] for k in some), Counter(families[i] for i in calls)
         some = [k for k in some if n_kernels[names[k]] == n_calls[names[k]]]
-        there = [i for i in there if n_kernels[families[i]] == n_calls[families[i]]]
-        pairs = aligned([names[k] for k in some], [families[i] for i in there])
-        yield from ((some[a], there[b]) for a, b in pairs if len(pairs) == len(some) == len(there))
+        calls = [i for i in calls if n_kernels[families[i]] == n_calls[families[i]]]
+        pairs = aligned([names[k] for k in some], [families[i] for i in calls])
+        yield from ((some[a], calls[b]) for a, b in pairs if len(pairs) == len(some) == len(calls))
 
 
 def _sum(times: Sequence[CallTime]) -> CallTime:
@@ -342,24 +356,24 @@ def _with_unjoined_kernels(
     profile: Profile,
     kernels: Sequence[tuple[str, CallTime]],
     joined: set[int],
-    others: set[int],
+    of_other_replays: set[int],
     counts: tuple[int, int],
 ) -> Profile:
     left: dict[tuple[str, str], list[CallTime]] = defaultdict(list)
     for k, (name, time) in enumerate(kernels):
         if k not in joined:
-            left[ANOTHER_REPLAY if k in others else ONLY_THERE, name[:LONGEST_NAME]].append(time)
+            left[ANOTHER_REPLAY if k in of_other_replays else ONLY_THERE, name[:LONGEST_NAME]].append(time)
     rest = [
         Elsewhere(what, name, sum(x.device for x in some), sum(x.alone for x in some), len(some))
         for (what, name), some in left.items()
     ]
-    total = sum(time.device for k, (_, time) in enumerate(kernels) if k not in others)
+    total = sum(time.device for k, (_, time) in enumerate(kernels) if k not in of_other_replays)
     share = sum(kernels[k][1].device for k in joined) / total if total else 0.0
     remark = (
         f"kernels without operators: {share:.1%} of their time is joined with calls of the model, by order and family"
         if joined
-        else f"kernels without operators are not joined: {counts[0]} of them are products, convolutions and attention, "
-        f"in another order than the {counts[1]} of the model"
+        else f"kernels without operators are not joined: their {counts[0]} matmuls, convolutions and attention kernels "
+        f"do not match the {counts[1]} of the model in order"
     )
     elsewhere = (*profile.elsewhere, *sorted(rest, key=lambda each: -each.time))
     return profile._replace(elsewhere=elsewhere, remarks=(*profile.remarks, remark))
@@ -446,18 +460,18 @@ def with_runtime_profile(trace: Trace, path: str | PathLike[str]) -> Trace:
     """
     if not trace.run.nodes:
         raise CostError(
-            f"{fsdecode(path)} has times of the nodes of a graph. Measure the report of the model that the "
+            f"{fsdecode(path)} has times of the nodes of a graph. Use it with the report of the model that the "
             "runtime read: estimate('model.onnx')"
         )
     found = read_runtime_profile(path)
     regions = Regions(trace, found.kernels)
-    if not regions.anchors:
+    if not regions.seeds:
         raise CostError(f"{fsdecode(path)} names no node of this model. Pass the profile of this model file")
     members: dict[int, list[int]] = defaultdict(list)
     for position, k in regions.core.items():
         members[k].append(position)
     mains = {
-        k: max(each, key=lambda i: (_operations(trace, i), i == regions.anchors.get(k))) for k, each in members.items()
+        k: max(each, key=lambda i: (_operations(trace, i), i == regions.seeds.get(k))) for k, each in members.items()
     }
     owners = [_owner(k, kernel, mains, regions) for k, kernel in enumerate(found.kernels)]
     intervals = [
@@ -489,19 +503,20 @@ def _operations(trace: Trace, position: int) -> int:
 
 
 def _owner(k: int, kernel: KernelTime, mains: dict[int, int], regions: Regions) -> Any:
+    # The position of the call that gets the kernel's time, or what other work it is, with its name.
     if k in mains:
         return mains[k]
-    if k in regions.anchors:  # a second kernel of a node
-        return mains[regions.owner[regions.anchors[k]]]
+    if k in regions.seeds:  # a second kernel of a node
+        return mains[regions.owner[regions.seeds[k]]]
     return (CHANGES_OF_LAYOUT if k in regions.layout else ONLY_THERE), kernel.op or kernel.names[0]
 
 
 # Regions: the calls of a graph that each kernel computes.
 #
-# A runtime names a kernel by a node or by the value that the node produces, with suffixes from its optimizer; this node
-# is the anchor of the kernel. A kernel that the runtime created has only an operator: its anchor is the next free node
-# of that operator. A kernel may compute further nodes: from its anchor back to the product that its operator names, and
-# nodes without a kernel whose producer or only reader it computes.
+# A runtime names a kernel by a node or by the value that the node produces, with suffixes from its graph optimizer; the
+# region of the kernel grows from this node, its seed. A kernel that the runtime created has only an operator: its seed
+# is the next free node of that operator. A kernel may compute further nodes: the path from its seed back to a node of
+# the operator that it runs, and nodes that have no kernel, if it computes their producer or their only reader.
 
 
 LAYOUT = re.compile(r"^(Reorder|Reformat|Memcpy|Mem_?copy)|gemm_(in|out)put_reshape|^Reformatting")
@@ -527,10 +542,10 @@ STANDS_FOR: Mapping[str, tuple[str, ...]] = {
 }
 """The operators of a graph that a runtime's own kernels stand for, the most characteristic one first."""
 
-PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "Attention")
-"""The operators that a kernel computes only if it names them; attention kernels also compute unnamed ones."""
+NOT_ABSORBED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "Attention")
+"""Operators that are not absorbed into a neighbor's kernel, unless it is an attention kernel."""
 
-_OPTIMIZER_WORDS = re.compile(r"(_nchwc|_nhwc|_token_\d+|/\w+Fusion/?\w*|/\w+Fusion/)+$")
+_GRAPH_OPTIMIZER_WORDS = re.compile(r"(_nchwc|_nhwc|_token_\d+|/\w+Fusion/?\w*|/\w+Fusion/)+$")
 
 _SUBGRAPH_PREFIX = re.compile(r"^.*\.(body|then_branch|else_branch)/")
 
@@ -545,7 +560,7 @@ class Regions:
     Attributes:
         owner: the kernel of each call.
         core: the same, only for calls that follow from the name or the operator of the kernel.
-        anchors: the anchor of each kernel that has one.
+        seeds: the seed of each kernel that has one: the call that its name or its operator selects.
         layout: the kernels that only change the layout of values.
     """
 
@@ -565,12 +580,12 @@ class Regions:
             for producer in self._producers_of(i):
                 self._readers[producer].append(i)
         self.owner: dict[int, int] = {}
-        self.anchors: dict[int, int] = {}
+        self.seeds: dict[int, int] = {}
         self.layout: set[int] = set()
-        self._anchor_by_name()
-        self._grow_to_products()
-        self._anchor_by_operator()
-        self._grow_to_products()
+        self._seed_by_name()
+        self._grow_to_operators()
+        self._seed_by_operator()
+        self._grow_to_operators()
         self._grow_to_additions()
         self.core = dict(self.owner)
         self._spread_to_neighbors()
@@ -578,7 +593,7 @@ class Regions:
     def _producers_of(self, position: int) -> Iterable[int]:
         return [self._producers[value] for value in self._calls[position].inputs if value in self._producers]
 
-    def _anchor_by_name(self) -> None:
+    def _seed_by_name(self) -> None:
         for k, kernel in enumerate(self._kernels):
             if LAYOUT.search(kernel.op) or any(LAYOUT.search(name) for name in kernel.names):
                 self.layout.add(k)
@@ -588,7 +603,7 @@ class Regions:
             for position in (*found, *between):
                 self.owner.setdefault(position, k)
             if found:
-                self.anchors[k] = found[-1]
+                self.seeds[k] = found[-1]
 
     def _between(self, first: int, last: int) -> set[int]:
         reachable = []
@@ -602,8 +617,8 @@ class Regions:
         return reachable[0] & reachable[1]
 
     def _position(self, name: str) -> int | None:
-        # Optimizers append words to names: cut them off until a known name is left.
-        for each in (name, _OPTIMIZER_WORDS.sub("", name)):
+        # Graph optimizers of runtimes append words to names: cut them off until a known name is left.
+        for each in (name, _GRAPH_OPTIMIZER_WORDS.sub("", name)):
             if each in self._named:
                 return self._named[each]
         for end in range(len(name) - 1, 3, -1):
@@ -613,16 +628,16 @@ class Regions:
                 return self._named[name[:end]]
         return None
 
-    def _anchor_by_operator(self) -> None:
+    def _seed_by_operator(self) -> None:
         # Kernels without a known name take the next free call of their operator and shape.
         free = [i for i in range(len(self._calls)) if i not in self.owner]
         for k, kernel in enumerate(self._kernels):
-            if k in self.anchors or k in self.layout:
+            if k in self.seeds or k in self.layout:
                 continue
             for wanted in STANDS_FOR.get(kernel.op, (kernel.op,)):
                 found = next((i for i in free if self._calls[i].type == wanted and self._has_shape(i, kernel)), None)
                 if found is not None:
-                    self.anchors[k] = found
+                    self.seeds[k] = found
                     self.owner[found] = k
                     free.remove(found)
                     break
@@ -634,17 +649,17 @@ class Regions:
         shapes = [tensor.shape for tensor in self._calls[position].layer.outputs]
         return not kernel.shapes or kernel.shapes[0] in shapes
 
-    def _grow_to_products(self) -> None:
+    def _grow_to_operators(self) -> None:
         # A kernel named after its epilogue also computes the calls back to the operator that it runs.
-        for k, anchor in self.anchors.items():
+        for k, seed in self.seeds.items():
             wanted = STANDS_FOR.get(self._kernels[k].op, (self._kernels[k].op,))
-            if self._calls[anchor].type in wanted or not wanted[0]:
+            if self._calls[seed].type in wanted or not wanted[0]:
                 continue
-            behind, waiting = {anchor: anchor}, [anchor]
+            behind, waiting = {seed: seed}, [seed]
             while waiting:
                 position = waiting.pop(0)
                 if self._calls[position].type in wanted:
-                    while position != anchor:
+                    while position != seed:
                         self.owner.setdefault(position, k)
                         position = behind[position]
                     break
@@ -655,9 +670,9 @@ class Regions:
 
     def _grow_to_additions(self) -> None:
         # ``SkipLayerNormalization`` and ``BiasGelu`` begin with an addition.
-        for k, anchor in self.anchors.items():
+        for k, seed in self.seeds.items():
             if self._kernels[k].op.startswith(("Skip", "Bias")):
-                for before in self._producers_of(anchor):
+                for before in self._producers_of(seed):
                     if self._calls[before].type == "Add":
                         self.owner.setdefault(before, k)
 
@@ -672,7 +687,7 @@ class Regions:
                 before = [self.owner[each] for each in self._producers_of(i) if each in self.owner]
                 after = {self.owner.get(each) for each in self._readers[i]}
                 only = after.pop() if len(after) == 1 else None
-                if call.type in PRODUCTS:
+                if call.type in NOT_ABSORBED:
                     found = only if only is not None and "Attention" in self._kernels[only].op else None
                 else:
                     found = max(before) if before else only
@@ -703,7 +718,7 @@ TENSORRT_TIMES = ("medianMs", "averageMs", "timeMs")
 """The keys of the time of a TensorRT layer; the first one present counts."""
 
 REGION = "region"
-"""The operator of a TensorRT kernel for all nodes from the first of its two names to the second."""
+"""Marks a TensorRT kernel that computes all nodes from its first name to its second."""
 
 _REGION = re.compile(r"ForeignNode\[(.+?)\.\.\.(.+?)\]")
 
@@ -870,7 +885,7 @@ def _one_after_another(device: str, rows: Iterable[tuple[tuple[str, ...], str, f
 # Arguments of ``report.measured``.
 
 
-def run_with(trace: Trace, profile: Any) -> Trace:
+def joined_with(trace: Trace, profile: Any) -> Trace:
     """Return a run with the times of another report, or of the profile file of a runtime.
 
     Raises:
@@ -892,7 +907,7 @@ def measured_of(
     report: Any, profile: Any = None, device: str | PathLike[str] | Device | None = None, bound: str = LEAST
 ) -> Measured:
     """Return where the time of a run goes; arguments as for :meth:`costcore.Report.measured`."""
-    run: Trace = report.trace if profile is None else run_with(report.trace, profile)
+    run: Trace = report.trace if profile is None else joined_with(report.trace, profile)
     recorded = run.run.profile
     if recorded is None:
         raise CostError(

@@ -34,12 +34,12 @@ from ..values import (
     repeated_sequence,
     sequence,
 )
-from .walker import Outputs, Walker
+from .walker import NodeWalk, Walker
 
 # ``If``
 
 
-def branch(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs:
+def branch(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> NodeWalk:
     """Walk the branch of an ``If`` that a known condition selects; else walk both, and count the more expensive one."""
     condition = node.value("cond")
     graphs = {name: node.args[f"{name}_branch"] for name in ("then", "else")}
@@ -117,7 +117,7 @@ class WalkedBody(NamedTuple):
     is_open: bool
 
 
-def loop(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs:
+def loop(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> NodeWalk:
     """Walk the body of a ``Loop`` once for all iterations; an unknown trip count is a symbol.
 
     If one walk is not exact for all iterations, and they are few, the body is walked once per iteration.
@@ -346,7 +346,7 @@ def _without_position(layer: Layer) -> Layer:
 # ``Scan``: the body once for all slices of the scanned inputs
 
 
-def scan(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs:
+def scan(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> NodeWalk:
     """Walk the body of a ``Scan`` once for all slices of the scanned inputs."""
     body = node.args["body"]
     inputs = node.args.get("initial_state_and_scan_inputs") or []
@@ -398,7 +398,7 @@ def scan(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Out
 SEQUENCE_MAP = "ai.onnx::SequenceMap"
 
 
-def sequence_map(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs:
+def sequence_map(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> NodeWalk:
     """Walk the body of a ``SequenceMap`` for every item; items of equal shapes are walked once and counted together."""
     body = node.args["body"]
     walker.recording.dataflow.unknown.setdefault(f"{node.label} runs its body for the items of a sequence")
@@ -508,7 +508,7 @@ class SearchSizes(NamedTuple):
     source: Dim | None
 
 
-def search(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs:
+def search(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> NodeWalk:
     """Walk the graphs of a search as often as they run, and record the choice of tokens."""
     ids = node.value("input_ids")
     walker.recording.dataflow.unknown.setdefault(f"{node.label} keeps its cache between the runs of the decoder")
@@ -723,7 +723,7 @@ def with_symbols(walker: Walker, node: Node, i: int, value: Value, why: str) -> 
     return Value(shape, value.dtype)
 
 
-CONTROL_FLOW: Mapping[str, Callable[[Walker, Node, Scope, GraphContext], Outputs]] = {
+CONTROL_FLOW: Mapping[str, Callable[[Walker, Node, Scope, GraphContext], NodeWalk]] = {
     "ai.onnx::If": branch,
     "ai.onnx::Loop": loop,
     "ai.onnx::Scan": scan,

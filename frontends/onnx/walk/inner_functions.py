@@ -22,7 +22,7 @@ from ..node import GraphContext, Node, Scope, joined
 from ..reading import QUANTIZED
 from ..schema import ONNX
 from ..values import DTYPES, Container, StoredTensor, Value
-from .walker import Outputs, Walker, function_call_key
+from .walker import NodeWalk, Walker, function_call_key
 
 NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 
@@ -40,7 +40,7 @@ class SchemaFunctions:
     def __init__(self, rows: Mapping[str, Sequence[Row]]) -> None:
         self._rows = rows
 
-    def __call__(self, walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs | None:
+    def __call__(self, walker: Walker, node: Node, scope: Scope, context: GraphContext) -> NodeWalk | None:
         """Return the walk over the nodes that define ``node``; None if it is recorded itself."""
         if node.key == GRADIENT:
             return gradient(walker, node, scope, context)
@@ -86,7 +86,7 @@ def _type_bytes(value: Value | None) -> bytes | None:
     return written
 
 
-def _walk_definition(walker: Walker, node: Node, function: Any, context: GraphContext) -> Outputs:
+def _walk_definition(walker: Walker, node: Node, function: Any, context: GraphContext) -> NodeWalk:
     # The region of its calls ends in ``.definition``.
     scope, inner = function_scope(function, node.inputs), context.of_subgraph(node, "definition")
     attributes = node.schema.attributes if node.schema is not None else {}
@@ -110,13 +110,13 @@ def _walk_definition(walker: Walker, node: Node, function: Any, context: GraphCo
 # Functions of the model
 
 
-def call_function(walker: Walker, node: Node, function: Any, context: GraphContext) -> Outputs:
+def call_function(walker: Walker, node: Node, function: Any, context: GraphContext) -> NodeWalk:
     """Walk a call of a model function (``FunctionProto``): by its formula if it has one, else by its nodes."""
     has_formula = walker.recording.has_formula(node.key)
     return (_with_formula if has_formula else _with_nodes)(walker, node, function, context)
 
 
-def _with_formula(walker: Walker, node: Node, function: Any, context: GraphContext) -> Outputs:
+def _with_formula(walker: Walker, node: Node, function: Any, context: GraphContext) -> NodeWalk:
     # The nodes of the function give only the shapes of its outputs.
     mark = walker.recording.checkpoint()
     node.outputs = yield _walk_function(walker, node, function, context)
@@ -125,7 +125,7 @@ def _with_formula(walker: Walker, node: Node, function: Any, context: GraphConte
     return node.outputs
 
 
-def _with_nodes(walker: Walker, node: Node, function: Any, context: GraphContext) -> Outputs:
+def _with_nodes(walker: Walker, node: Node, function: Any, context: GraphContext) -> NodeWalk:
     # If functions expand to very many nodes, equal calls outside loops and branches are walked once and multiplied.
     if walker.function_cache is None or context.region:
         expanded: list[Value | None] = yield _walk_function(walker, node, function, context)
@@ -144,7 +144,7 @@ def _with_nodes(walker: Walker, node: Node, function: Any, context: GraphContext
     return outputs
 
 
-def _walk_function(walker: Walker, node: Node, function: Any, context: GraphContext) -> Outputs:
+def _walk_function(walker: Walker, node: Node, function: Any, context: GraphContext) -> NodeWalk:
     scope = function_scope(function, node.inputs)
     scope.declared = {entry.name: entry.type for entry in function.value_info}
     inside = GraphContext(
@@ -177,7 +177,7 @@ def function_scope(function: Any, inputs: Sequence[Value | None]) -> Scope:
 GRADIENT = "ai.onnx.preview.training::Gradient"
 
 
-def gradient(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs:
+def gradient(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> NodeWalk:
     """Record the backward pass of every call between the variables and the output.
 
     The gradient of a sum is an alias, the gradient of a product is a product. Any other operator has a backward layer
@@ -313,7 +313,7 @@ def unmarked_note(stored: Iterable[StoredTensor], calls: Iterable[Call], is_rewr
     Args:
         stored: the stored tensors of the model.
         calls: all calls of the run.
-        is_rewritten: whether a tool that drops marks wrote the file.
+        is_rewritten: whether a tool that drops exporter metadata wrote the file.
     """
     candidates = {
         tensor.identity: tensor

@@ -33,7 +33,7 @@ Walk: TypeAlias = "Generator[Any, Any, list[Value]]"
 
 Nested graphs do not use the Python stack."""
 
-Outputs: TypeAlias = "Generator[Any, Any, list[Value | None]]"
+NodeWalk: TypeAlias = "Generator[Any, Any, list[Value | None]]"
 """A walk over a node that runs other nodes, as a generator: it returns the node's outputs."""
 
 FIRST_INVALID_VERSION = 1 << 20
@@ -47,12 +47,12 @@ class Handlers:
     Attributes:
         function: walks a call of a model function (``FunctionProto``).
         control: walks a node with subgraphs, by full name of the operator.
-        definition: walks the function that defines an operator; None if the operator is recorded itself.
+        definition: walks the function that defines an operator; returns None if the node is recorded as one call.
     """
 
-    function: Callable[[Walker, Node, Any, GraphContext], Outputs]
-    control: Mapping[str, Callable[[Walker, Node, Scope, GraphContext], Outputs]]
-    definition: Callable[[Walker, Node, Scope, GraphContext], Outputs | None] = lambda *_: None
+    function: Callable[[Walker, Node, Any, GraphContext], NodeWalk]
+    control: Mapping[str, Callable[[Walker, Node, Scope, GraphContext], NodeWalk]]
+    definition: Callable[[Walker, Node, Scope, GraphContext], NodeWalk | None] = lambda *_: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class WalkConfig:
         budget: the number of nodes that may be visited.
         parameters_are_initializers: whether the exporter keeps all learned tensors as initializers.
         keep_history: whether recorded nodes are kept for pattern matching.
-        is_rewritten: whether the file was rewritten by a tool that drops the marks of learned tensors.
+        is_rewritten: whether the file was rewritten by a tool that drops exporter metadata.
         arguments: by domain, arguments that all its nodes share, such as the size of channel blocks.
     """
 
@@ -155,7 +155,8 @@ class Walker:
     def walk_nodes(self, nodes: Sequence[Any], scope: Scope, context: GraphContext, outputs: Sequence[str]) -> Walk:
         """Walk the nodes of one graph; ``outputs`` names the values that are read outside of it."""
         ordered = topological_sort(nodes, outputs, scope.values, scope.defines, self.recording.note)
-        is_inside, hints = context.expanding or context.region, self.recording.hints
+        is_inside = context.expanding or context.region
+        hints = self.recording.hints  # which values depend on input values that the user could give
         for proto in ordered if is_inside else self.recording.recorder.progress(ordered, "nodes"):
             self.budget.visit()
             inputs, attributes, signature = self._inputs(proto, scope), context.attributes_of(proto), None
@@ -181,7 +182,7 @@ class Walker:
         inputs = [own[name] if name in own else scope.find(name) if name else None for name in proto.input]
         for value in inputs:
             if value is not None and value.stored is not None:
-                value.stored.uses.add("configuration")
+                value.stored.uses.add("configuration")  # any read is a use; recording adds the role of an operand
         return with_quantized_roles(proto.op_type, inputs) if proto.op_type in QUANTIZED_INPUTS else inputs
 
     def _bind(
@@ -214,7 +215,7 @@ class Walker:
                 raise node.error(f"reads {name!r}, which is not defined: no node produces it")
         return node
 
-    def _walk_node(self, node: Node, scope: Scope, context: GraphContext, signature: Hashable) -> Outputs:
+    def _walk_node(self, node: Node, scope: Scope, context: GraphContext, signature: Hashable) -> NodeWalk:
         try:
             walk = self._inner_walk(node, scope, context)
             if walk is None:
@@ -230,8 +231,8 @@ class Walker:
             node.args.clear()  # they refer to the node: a cycle that only the garbage collector would free
         return outputs
 
-    def _inner_walk(self, node: Node, scope: Scope, context: GraphContext) -> Outputs | None:
-        # None: the node is recorded itself.
+    def _inner_walk(self, node: Node, scope: Scope, context: GraphContext) -> NodeWalk | None:
+        # None: the node is recorded as one call.
         function = self.functions.called_by(node.proto)
         if function is not None:
             return self.handlers.function(self, node, function, context)
@@ -252,7 +253,7 @@ class Walker:
         if node.assumed and node.lacks_elements:
             node.assumed = [f"{what}{self.recording.hints.remedy(*node.inputs)}" for what in node.assumed]
         for value in node.inferred.stored:
-            self.initializers.add_constant(value, context.source, is_number=node.op == "Constant")
+            self.initializers.add_constant(value, context.source, is_constant=node.op == "Constant")
         is_as_declared = self._check_declared(node, scope)
         call = self.record(node, context)
         cached = cached_node(node, call) if signature is not None and is_as_declared else None
@@ -435,7 +436,7 @@ MOST_STORED = 100_000
 """The default maximum of stored nodes; language models have up to 50,000."""
 
 MOST_UNROLLED = 10_000
-"""The maximum number of nodes walked for single loop iterations, in all loops of a model together."""
+"""The maximum number of nodes walked while loops are unrolled, iteration by iteration, in all loops of a model."""
 
 
 class NodeBudget:
@@ -448,7 +449,7 @@ class NodeBudget:
 
     Attributes:
         visited: nodes visited so far.
-        unrollable: nodes that may still be walked for single loop iterations.
+        unrollable: nodes that may still be walked while loops are unrolled, iteration by iteration.
 
     Raises:
         TypeError, ValueError: if ``most`` is not a positive int.
@@ -522,7 +523,10 @@ def _stored_nodes(model: Any) -> int:
 
 
 MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, Undetermined)
-"""Exceptions that shape rules and :class:`Row` raise for inputs or attributes that an operator does not support."""
+"""Exceptions for inputs or attributes that an operator does not support.
+
+Shape rules raise them, and the :class:`costcore.translate.Row` that maps an operator to a layer.
+"""
 
 
 def misfit(node: Node, error: Exception) -> CostError:
@@ -530,7 +534,7 @@ def misfit(node: Node, error: Exception) -> CostError:
     if isinstance(error, Undetermined):
         unranked = [n for n, value in zip(node.proto.input, node.inputs, strict=False) if is_unranked(value)]
         return node.error(
-            "needs the dimensions of its inputs, which depend on data. Give the model's inputs"
+            "needs the dimensions of its inputs, which depend on data. Give the model's inputs (inputs=…)"
             f"{f', or {shapes_argument(unranked[0])}' if unranked else ''}"
         )
     shapes = ", ".join("none" if value is None else str(value.shape) for value in node.inputs)
@@ -590,7 +594,10 @@ class NodeHistory:
 
 
 class FunctionCallCache:
-    """The recorded calls of every walked function call; an equal function call only multiplies them."""
+    """The calls recorded inside each walked function.
+
+    The same function with equal inputs is not walked again: the ``times`` of these calls are raised instead.
+    """
 
     def __init__(self) -> None:
         self._finished: dict[Hashable, tuple[dict[int, tuple[Call, Dim]], list[Value | None]]] = {}
@@ -638,7 +645,7 @@ class FunctionCallCache:
 
 
 def function_call_key(node: Node, attributes: Mapping[str, Any], context: GraphContext) -> Hashable:
-    """Return the key of a function call; calls with equal keys record the same calls."""
+    """Return the key of a node that calls a function; functions called with equal keys record the same calls."""
     written = tuple(sorted((name, a.SerializeToString(deterministic=True)) for name, a in attributes.items()))
     return node.key, context.times, written, tuple(map(_input_key, node.inputs))
 
@@ -661,8 +668,8 @@ class InitializerTable:
 
     Args:
         parameters_are_initializers: whether the exporter keeps all learned tensors as initializers, so that the tensor
-            of a ``Constant`` node is a plain number.
-        is_rewritten: whether the file was rewritten by a tool that drops the marks of learned tensors.
+            of a ``Constant`` node is not learned.
+        is_rewritten: whether the file was rewritten by a tool that drops exporter metadata.
     """
 
     def __init__(self, parameters_are_initializers: bool = False, is_rewritten: bool = False) -> None:
@@ -691,8 +698,14 @@ class InitializerTable:
         names = self._configuration.get(source)
         if names is None:
             names = self._configuration[source] = configuration_values(graph)
-        has_names = self._parameters_are_initializers
-        for name, value in read_initializers(graph, note, has_names, names, self._is_rewritten):
+        initializers = read_initializers(
+            graph,
+            note,
+            has_parameter_names=self._parameters_are_initializers,
+            configuration=names,
+            is_rewritten=self._is_rewritten,
+        )
+        for name, value in initializers:
             found[name] = self.add(value, source, name)
             if value.stored is not None:
                 self._of_graphs.setdefault(value.stored)
@@ -704,19 +717,19 @@ class InitializerTable:
             value.stored = self._by_name.setdefault((source, name), value.stored)
         return value
 
-    def add_constant(self, value: Value, source: str, is_number: bool) -> None:
+    def add_constant(self, value: Value, source: str, is_constant: bool) -> None:
         """Add a tensor that a node holds.
 
         Args:
             value: the tensor.
             source: the part of the file that holds the node.
-            is_number: whether it is a plain number, provided that the exporter keeps all learned tensors as
+            is_constant: whether it is not learned, provided that the exporter keeps all learned tensors as
                 initializers.
         """
         if value.stored is None:
             return
-        if is_number and self._parameters_are_initializers:
-            value.role, value.stored.is_number = "const", True
+        if is_constant and self._parameters_are_initializers:
+            value.role, value.stored.is_constant = "const", True
         if value.stored.name in self._configuration.get(source, ()):
             value.role, value.stored.is_buffer = "const", True
         self.add(value, source, value.stored.name)
@@ -759,7 +772,8 @@ QUANTIZED_INPUTS = {
 }
 """Two tuples of input positions, by quantized operator: inputs that are learned if stored; scales and zero points.
 
-Weights and biases that the row of the operator names, and scales that it names like ``x_scale``, need no entry.
+Weights and biases need no entry if the :class:`costcore.translate.Row` of the operator names them; nor do scales that
+it names like ``x_scale``.
 """
 
 NARROW = frozenset(dtype for dtype, bits in BITS.items() if 0 < bits <= 8 and "int" in dtype)
@@ -798,7 +812,7 @@ SCALES: Mapping[str, Collection[int]] = {
     "Upsample": (1,),
     **{op: constants for op, (_, constants) in QUANTIZED_INPUTS.items() if constants},
 }
-"""Positions of inputs that are scales, regions, zero points, running means and variances, by operator."""
+"""Positions of scales, zero points, running statistics or regions of interest among inputs, by operator."""
 
 MOVES = frozenset(
     (
@@ -839,8 +853,9 @@ def configuration_values(graph: Any) -> Mapping[str, bool]:
 
 
 def _quantized(nodes: Iterable[Any], stored: Iterable[str]) -> frozenset[str]:
-    # Values that a scale may multiply: stored integers and products of integers, also behind operators that move
-    # elements.
+    # Values that a scale may multiply: stored integers, products of integers, and scales of DynamicQuantizeLinear. All
+    # are followed through ``MOVES``, integers also through ``OFFSETS``, scales also through ``Mul`` without such
+    # integers.
     readers: dict[str, list[Any]] = {}
     products, scales = [*stored], list[str]()
     for node in nodes:

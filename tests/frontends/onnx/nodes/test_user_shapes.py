@@ -100,7 +100,7 @@ def test_a_node_that_cannot_be_read_without_a_shape_asks_for_it():
     )
     made = unknown("Wave")
     made.graph.node[1].CopyFrom(helper.make_node("Scan", ["h0"], ["y"], name="act", body=body, num_scan_inputs=1))
-    with pytest.raises(CostError, match=re.escape("Give the model's inputs, or shapes={'h0': ('N', 8)}")):
+    with pytest.raises(CostError, match=re.escape("Give the model's inputs (inputs=…), or shapes={'h0': ('N', 8)}")):
         read(made)
     with pytest.warns(CostWarning, match="no calculator for 'my.ops::Wave'"):
         assert str(estimate(made, shapes={"h0": ("N", 8)}).total_report["flops"]) == "8*N"

@@ -148,8 +148,8 @@ def test_memory_is_that_of_a_capture_of_all_blocks(mesh, checkpoint):
 
 def test_what_cannot_be_divided_says_why():
     for net, mesh, why in (
-        (Plain(), {"dp": 4, "ep": 4}, "states no experts"),
-        (Plain(), {"cp": 4}, "call scaled_dot_product_attention"),
+        (Plain(), {"dp": 4, "ep": 4}, "has no experts to divide"),
+        (Plain(), {"cp": 4}, "no block calls scaled_dot_product_attention"),
         (Mixture(), {"dp": 16, "ep": 16}, "8 experts of .* cannot be divided over 16"),
         (Mixture(), {"cp": 3}, "16 tokens, .* no 3 equal parts"),
         (Mixture(), {"dp": 4, "ep": 3}, "cannot divide experts over 3 of 4 devices"),

@@ -224,5 +224,5 @@ def test_other_kernels_than_the_calls_between_products_stay_apart(tmp_path):
 )
 def test_a_graph_that_is_not_the_model_is_not_joined(tmp_path, names):
     path = write(tmp_path / "replay.json", replay(0, 1, [5] * len(names), names))
-    with pytest.warns(CostWarning), pytest.raises(CostError, match="in another order than the 2 of the model"):
+    with pytest.warns(CostWarning), pytest.raises(CostError, match="do not match the 2 of the model in order"):
         estimate(NET, (2, 8)).measured(estimate(path))
