@@ -493,7 +493,7 @@ def sizes_of(report: ReportData, tree: Mapping[str, Any]) -> list[str]:
     if n_params:
         trained = f", {tree['n_trainable']:,} trainable" if frozen else ", all trainable" if frozen == 0 else ""
         lines.append(f"parameters: {n_params:,}{trained}")
-    parts = {"weights": weights, "activations of the forward pass": activations}
+    parts = {"weights": weights, "outputs of all forward calls": activations}
     named = [f"{name} {readable(value, 'bytes', 1)}" for name, value in parts.items() if value]
     named += [f"together {readable(weights + activations, 'bytes', 1)}"] if len(named) == len(parts) else []
     return [*lines, f"memory: {', '.join(named)}"] if named else lines

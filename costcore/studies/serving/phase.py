@@ -518,8 +518,9 @@ class Reached(NamedTuple):
         runs = f"{len(self.rates)} published runs of {first.program} on {where}, {formats}"
         if first.phase == "requests":
             return f"{runs}, reached {_range(self.rates)} of the rate of the largest batch that fits ({sources})"
-        inside = f"with each device left out, {100 * INSIDE[first.phase]:.0f} % of its runs fell in the range"
-        return f"{first.phase} of one sequence on {self.device}: {runs}, reached {shares}; {inside} ({sources})"
+        inside = f"{100 * INSIDE[first.phase]:.0f} % of all {first.phase} runs lie in the range of comparable runs"
+        note = f"{first.phase} of one sequence on {self.device}: {runs}, reached {shares}"
+        return f"{note}; {inside} on other devices ({sources})"
 
 
 def _range(rates: Sequence[PublishedRate]) -> str:

@@ -316,11 +316,11 @@ def test_the_lines_below_the_tree_have_parameters_and_memory(report, toy):
     """Weights are float32: 4 x 9 bytes each. Outputs: 2 x 3 elements of each call."""
     assert shown(towers(toy, "AB"), mode="table").splitlines()[-2:] == [
         "parameters: 18, all trainable",
-        "memory: weights 72 B, activations of the forward pass 48 B, together 120 B",
+        "memory: weights 72 B, outputs of all forward calls 48 B, together 120 B",
     ]
     assert shown(report, mode="table").splitlines()[-2:] == [
         "parameters: 30, 21 trainable",
-        "memory: weights 72 B, activations of the forward pass 144 B, together 216 B",  # 2 weights read, 6 calls
+        "memory: weights 72 B, outputs of all forward calls 144 B, together 216 B",  # 2 weights read, 6 calls
     ]
 
 
