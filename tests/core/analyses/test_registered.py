@@ -148,7 +148,7 @@ def test_its_style_and_script_are_part_of_the_page(toy, registered):
     assert SCRIPT in script and STYLE in page
     assert digest == f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
     registered(ANALYSIS._replace(name="broken", pictures={}, quantities="", script=f"{__name__}:ENDS"))
-    with pytest.raises(CostError, match="a tag of an element that ends it"):
+    with pytest.raises(CostError, match="a style or script tag, which would end its element"):
         nested_report(toy).to_html()
 
 

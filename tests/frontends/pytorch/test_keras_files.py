@@ -138,11 +138,11 @@ def test_a_class_that_the_user_registered_is_built(write):
 
 
 def test_other_archives_are_refused(write, tmp_path):
-    with pytest.raises(CostError, match=r"is no \.keras file of Keras 3"):
+    with pytest.raises(CostError, match=r"is not a \.keras file of Keras 3"):
         estimate(write("{}", "other.json"))
     for content in (b"", b"PK\x03\x04", b"\x89HDF\r\n\x1a\n" + bytes(100)):
         (tmp_path / "net.keras").write_bytes(content)
-        with pytest.raises(CostError, match=r"is no \.keras file of Keras 3"):
+        with pytest.raises(CostError, match=r"is not a \.keras file of Keras 3"):
             estimate(tmp_path / "net.keras")
     with pytest.raises(CostError, match="cannot be read"):
         estimate(tmp_path / "missing.keras")

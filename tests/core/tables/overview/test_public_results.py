@@ -35,7 +35,7 @@ PARTS = {
         "Line",
     ),
     *("ModelRow", "Operations", "Plan", "Regrouping", "Slot", "Tally", "Tensor", "TimedGroup", "Value"),
-    *("Content", "Convention", "MeasuredCall", "MeasuredGroup", "ReceptiveField", "Rates"),
+    *("Answer", "Convention", "MeasuredCall", "MeasuredGroup", "ReceptiveField", "Rates"),
     *("Rank", "Reading", "RuleFigure", "Stage"),
 }
 """The records of which results consist, which one line shows."""
