@@ -118,3 +118,18 @@ def partial():
 def test_unusual_runs_have_pages(report, charts, shown):
     counts = drawn(shown(report()))
     assert {name for name, count in counts.items() if count} == charts
+
+
+class MostlyCopies(torch.nn.Module):
+    def forward(self, x):
+        return torch.cat([x, x]), x[:72] + 1
+
+
+def test_no_number_of_the_table_is_cut(shown):
+    """72 FLOPs; 4 * (1000 + 1000 + 2000) B of the copy and 4 * (72 + 72) B of the sum: 0.004344 FLOP/B."""
+    browser = shown(estimate(MostlyCopies(), (1000,)))
+    drawn(browser)
+    cells = "[...document.querySelectorAll('#table td.n')]"
+    found = browser.execute_script(f"return {cells}.map(e => [e.textContent, e.scrollWidth > e.clientWidth])")
+    assert "0.004344" in [text for text, _ in found]
+    assert [text for text, is_cut in found if is_cut] == []

@@ -31,7 +31,7 @@ const COLUMNS = [
   { key: "mread", title: "Read", kind: "bytes" },
   { key: "mwrite", title: "Written", kind: "bytes" },
   ...report.added.filter(({ kind }) => kind !== "text"),
-  { key: "intensity", title: report.unit.shortPerByte, kind: "intensity", width: 74 },
+  { key: "intensity", title: report.unit.shortPerByte, kind: "intensity", width: 84 },
   { key: "share", title: "Share", kind: "share", width: 130 },
   ...(report.measured ? [{ key: "seconds", title: "Measured", kind: "seconds" }] : []),
 ];
