@@ -101,3 +101,9 @@ def without_quantization(layer: Layer, op: str) -> Layer:
     """Return the layer of ``op`` on floats: the same operands without scales and zero points."""
     operands = {name: x for name, x in layer.inputs.items() if not name.endswith(("_scale", "_zero_point"))}
     return Layer(op, operands, layer.outputs, layer.attrs)
+
+
+def index_bytes(layer: Layer) -> Dim:
+    """Return the bytes of the indices of a sparse operand, ``indices`` of 8 bytes each."""
+    count: Dim = layer.attrs.get("indices", 0)
+    return 8 * count

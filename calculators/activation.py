@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Dim, Layer, Operations, PerElement, Tensor, covers, element_wise, minimum, pattern
 
-from ._shared import dot_products, row_count, saved_bytes
+from ._shared import dot_products, index_bytes, row_count, saved_bytes
 
 # Activation functions.
 
@@ -218,9 +218,9 @@ def _rows(layer: Layer, x: Tensor) -> Dim:
     return layer.attrs["rows"] if "rows" in layer.attrs else row_count(x.shape, layer.attrs["axis"])
 
 
-def _rows_cost(layer: Layer, operations: Operations) -> Cost:
-    places = 8 * layer.attrs.get("indices", 0)
-    return Cost(operations, layer.read + len(layer.inputs) * places, layer.written + places, layer.attrs)
+def _softmax_cost(layer: Layer, operations: Operations) -> Cost:
+    read = layer.read + len(layer.inputs) * index_bytes(layer)
+    return Cost(operations, read, layer.written + index_bytes(layer), layer.attrs)
 
 
 @pattern("reduce")
@@ -237,14 +237,15 @@ def calc_softmax(layer: Layer) -> Cost:
     chainer-computational-cost. The attribute ``pairs``, which ``attention="computed"`` adds, has the elements that no
     mask excludes; others cost nothing.
 
-    A sparse tensor has Z values as ``x``, ``rows`` with a value (at most), and ``indices``, which are read and written.
+    A sparse tensor has Z values as ``x``, and ``indices``, which are read and written. ``rows`` is the maximum number
+    of rows with a value: if some rows are empty, the additions are a lower bound.
 
     Shapes: x[N, C] -> y[N, C]
     Settings: axis=1
     """
     x = layer["x"]
     elements = layer.attrs.get("pairs", x.size)
-    return _rows_cost(layer, softmax_operations(elements, minimum(elements, _rows(layer, x))))
+    return _softmax_cost(layer, softmax_operations(elements, minimum(elements, _rows(layer, x))))
 
 
 @pattern("reduce")
@@ -258,7 +259,7 @@ def calc_log_softmax(layer: Layer) -> Cost:
     Settings: axis=1
     """
     x = layer["x"]
-    return _rows_cost(layer, log_softmax_operations(x.size, _rows(layer, x)))
+    return _softmax_cost(layer, log_softmax_operations(x.size, _rows(layer, x)))
 
 
 @pattern("reduce")
@@ -284,7 +285,7 @@ def calc_softmax_backward(layer: Layer) -> Cost:
     """
     size = layer.attrs.get("pairs", layer["dy"].size)
     count = minimum(size, _rows(layer, layer["dy"]))
-    return _rows_cost(layer, dot_products(count, size) + Operations(add=size, mul=size))
+    return _softmax_cost(layer, dot_products(count, size) + Operations(add=size, mul=size))
 
 
 @pattern("reduce")
@@ -298,7 +299,7 @@ def calc_log_softmax_backward(layer: Layer) -> Cost:
     """
     size = layer["dy"].size
     count = _rows(layer, layer["dy"])
-    return _rows_cost(layer, Operations(fma=size, add=size - count, special=size))
+    return _softmax_cost(layer, Operations(fma=size, add=size - count, special=size))
 
 
 @pattern("reduce")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Layer, Operations, covers, minimum, pattern
 
-from ._shared import dot_products, input_bytes, saved_bytes
+from ._shared import dot_products, index_bytes, input_bytes, saved_bytes
 
 # Gathering and scattering at given indices, and their gradients.
 
@@ -72,8 +72,7 @@ def calc_scatter(layer: Layer) -> Cost:
     operations = updates.size * (UPDATES[reduction] if layer.attrs.get("alpha", 1) == 1 else Operations(fma=1))
     if reduction == "mean":
         operations += Operations(div=layer.out.size)
-    places = 8 * layer.attrs.get("indices", 0)
-    return Cost(operations, layer.read + places, layer.written, layer.attrs)
+    return Cost(operations, layer.read + index_bytes(layer), layer.written, layer.attrs)
 
 
 OVERWRITES: Mapping[str, str] = {

@@ -25,6 +25,7 @@ from ._shared import (
     dot_products,
     gradient_input_bytes,
     gradient_product_count,
+    index_bytes,
     input_bytes,
     needed_gradients,
     operations_of,
@@ -398,11 +399,6 @@ REDUCTION_NAMES: Mapping[str, str] = {"amax": "max", "amin": "min", "prod": "mul
 """Reductions of sparse products that have another name in scatters."""
 
 
-def _index_bytes(layer: Layer) -> Dim:
-    count: Dim = layer.attrs.get("indices", 0)
-    return 8 * count
-
-
 @pattern("product")
 def calc_sparse_dense_matmul(layer: Layer) -> Cost:
     """Sparse matrix times dense matrix: each of Z values times ``width`` elements, added to the output.
@@ -433,7 +429,7 @@ def calc_sparse_dense_matmul(layer: Layer) -> Cost:
         operations += Operations(div=layer.out.size if reduction == "mean" else 0)
     scaled = sum(layer.out.size for name in ("alpha", "beta") if layer.attrs.get(name, 1) != 1)
     operations += Operations(mul=scaled)
-    return Cost(operations, layer.read + _index_bytes(layer), layer.written, layer.attrs, macs)
+    return Cost(operations, layer.read + index_bytes(layer), layer.written, layer.attrs, macs)
 
 
 @pattern("product")
@@ -454,7 +450,7 @@ def calc_sparse_dense_matmul_backward(layer: Layer) -> Cost:
     operations += Operations(fma=products if "x1" in needed else 0)
     chosen = {"mean": Operations(div=1), "amax": Operations(cmp=1), "amin": Operations(cmp=1)}
     operations += products * len(needed) * chosen.get(layer.attrs.get("reduction", "sum"), Operations())
-    return Cost(operations, layer.read + _index_bytes(layer), layer.written, layer.attrs, products * len(needed))
+    return Cost(operations, layer.read + index_bytes(layer), layer.written, layer.attrs, products * len(needed))
 
 
 @pattern("product")
@@ -484,7 +480,7 @@ def calc_sampled_product(layer: Layer) -> Cost:
     values = layer["x"].size
     macs = values * layer["x0"].shape[-1]
     scaled = sum(values for name in ("alpha", "beta") if layer.attrs.get(name, 1) != 1)
-    places = _index_bytes(layer)
+    places = index_bytes(layer)
     return Cost(Operations(fma=macs, mul=scaled), layer.read + places, layer.written + places, layer.attrs, macs)
 
 
@@ -531,7 +527,7 @@ def calc_sparse_conversion(layer: Layer) -> Cost:
     Shapes: x[Z], mask[Z]? -> y[M, N]
     Settings: indices=2*Z
     """
-    places = _index_bytes(layer)
+    places = index_bytes(layer)
     if "mask" not in layer:
         return Cost(Operations(), layer.read + places, layer.written, layer.attrs)
     x, y = layer["x"], layer.out

@@ -56,7 +56,7 @@ _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_leng
 
 _POSITIONS = "position_embeddings"
 
-GRIDS = {
+BESIDE_PIXELS = {
     *("grid_thw", "image_grid_thw", "image_position_ids", "pixel_position_ids", "spatial_shapes"),
     *("pixel_attention_mask", "aspect_ratio_ids", "high_res_pixel_values"),
 }
@@ -233,7 +233,7 @@ def hugging_face_inputs(model: Module, name: str) -> Any:
 
 def _needs_more_than_pixels(accepted: Mapping[str, Any], config: Any) -> bool:
     has_sizes = "image_sizes" in accepted and any(hasattr(config, name) for name in _SIZES_OF_IMAGES)
-    return has_sizes or bool(accepted.keys() & GRIDS)
+    return has_sizes or bool(accepted.keys() & BESIDE_PIXELS)
 
 
 def _main_inputs(main: str, model: Any, config: Any) -> Mapping[str, Any]:

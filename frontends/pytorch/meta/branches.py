@@ -7,7 +7,7 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from textwrap import dedent
 from tokenize import TokenError
@@ -342,8 +342,12 @@ def _unique_dim(x: Tensor, dim: int, *_: Any, **__: Any) -> tuple[Any, str]:
     return (torch.empty_like(x), count, torch.empty_like(count)), ALL_DIFFERENT
 
 
-def _to_sparse(x: Tensor, sparse_dim: int | None = None, **options: Any) -> tuple[Any, str] | None:
-    if x.layout is not torch.strided or options.get("layout", torch.sparse_coo) is not torch.sparse_coo:
+def _to_sparse(
+    x: Tensor, sparse_dim: int | None = None, *, layout: torch.layout | None = None, **_: Any
+) -> tuple[Any, str] | None:
+    if layout in (torch.sparse_csr, torch.sparse_csc):
+        return _to_compressed(layout, x)
+    if x.layout is not torch.strided or layout not in (None, torch.sparse_coo):
         return None
     n_axes = x.dim() if sparse_dim is None else sparse_dim
     count = prod(x.shape[:n_axes])
@@ -351,13 +355,10 @@ def _to_sparse(x: Tensor, sparse_dim: int | None = None, **options: Any) -> tupl
     return coo_on_meta(x, tuple(x.shape), indices, x.new_empty((count, *x.shape[n_axes:])), True), ALL_NONZERO
 
 
-def _to_compressed(layout: torch.layout) -> AssumedResult:
-    def converted(x: Tensor, *_: Any) -> tuple[Any, str] | None:
-        if x.layout is not torch.strided or x.dim() != 2:
-            return None
-        return compressed_on_meta(x, x.new_empty(x.numel()), layout), ALL_NONZERO
-
-    return converted
+def _to_compressed(layout: torch.layout, x: Tensor, *_: Any) -> tuple[Any, str] | None:
+    if x.layout is not torch.strided or x.dim() != 2:
+        return None
+    return compressed_on_meta(x, x.new_empty(x.numel()), layout), ALL_NONZERO
 
 
 def _pack_padded_sequence(x: Tensor, lengths: Tensor, batch_first: bool = False) -> tuple[Any, str]:
@@ -479,8 +480,8 @@ ASSUMED_RESULTS: Mapping[str, AssumedResult] = {
     "aten::nonzero": _nonzero,
     "aten::masked_select": _masked_select,
     "aten::_to_sparse": _to_sparse,
-    "aten::_to_sparse_csr": _to_compressed(torch.sparse_csr),
-    "aten::_to_sparse_csc": _to_compressed(torch.sparse_csc),
+    "aten::_to_sparse_csr": partial(_to_compressed, torch.sparse_csr),
+    "aten::_to_sparse_csc": partial(_to_compressed, torch.sparse_csc),
     "aten::_unique": _unique_with_inverse,
     "aten::_unique2": _unique,
     "aten::unique_consecutive": _unique_consecutive,

@@ -697,7 +697,7 @@ def _product_with_addend(addend: Tensor, x: Tensor, y: Tensor, *_: Any) -> Tenso
     return _product(x, y)
 
 
-def _coalesced(x: Tensor) -> Tensor:
+def _coalesced(x: Tensor, *_: Any) -> Tensor:
     return coo_on_meta(x, tuple(x.shape), x._indices(), x._values(), True)
 
 
@@ -705,15 +705,7 @@ def _masked(x: Tensor, mask: Tensor, *_: Any) -> Tensor:
     if mask.layout is not torch.sparse_coo:
         return torch.empty_like(mask, dtype=x.dtype)
     values = torch.empty_like(mask._values(), dtype=x.dtype)
-    return coo_on_meta(mask, tuple(mask.shape), mask._indices(), values, True)
-
-
-def _softmax(x: Tensor, *_: Any) -> Tensor:
-    return coo_on_meta(x, tuple(x.shape), x._indices(), torch.empty_like(x._values()), True)
-
-
-def _softmax_backward(dy: Tensor, y: Tensor, *_: Any) -> Tensor:
-    return _softmax(y)
+    return coo_on_meta(mask, tuple(mask.shape), mask._indices(), values, mask.is_coalesced())
 
 
 def _to_layout(layout: torch.layout) -> Callable[..., Tensor]:
@@ -729,10 +721,10 @@ def _dense(x: Tensor, dtype: torch.dtype | None = None, *_: Any) -> Tensor:
 
 _RULES: Mapping[str, Callable[..., Tensor]] = {
     "aten::_coalesce": _coalesced,
-    **dict.fromkeys(("aten::_sparse_softmax", "aten::_sparse_log_softmax"), _softmax),
-    **dict.fromkeys(
-        ("aten::_sparse_softmax_backward_data", "aten::_sparse_log_softmax_backward_data"), _softmax_backward
-    ),
+    "aten::_sparse_softmax": _coalesced,
+    "aten::_sparse_log_softmax": _coalesced,
+    "aten::_sparse_softmax_backward_data": lambda dy, y, *_: _coalesced(y),
+    "aten::_sparse_log_softmax_backward_data": lambda dy, y, *_: _coalesced(y),
     "aten::add_": lambda x, *_: x,
     "aten::add": lambda x, *_: torch.empty_like(x),
     "aten::sparse_mask": _masked,

@@ -25,6 +25,9 @@ def first_argument(args: Arguments) -> Any:
 X: dict[str, Source] = {"x": first_argument}
 """Operands of an operator on one tensor."""
 
+DY_AND_Y: dict[str, Source] = {"dy": "grad_output", "y": "output"}
+"""Operands of a gradient that follows from the output."""
+
 
 def tensor_or_number(name: str) -> Reader:
     """Read an operand that is a tensor or a Python number."""

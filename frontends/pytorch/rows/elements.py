@@ -13,6 +13,7 @@ from costcore.translate import Arguments, Row, Source
 from ..operators.plan import any_is_differentiated, is_differentiated
 from ..tensors import Number, dtype_name
 from .arguments import (
+    DY_AND_Y,
     PACKED,
     X,
     axis,
@@ -271,15 +272,13 @@ PYTHON_FUNCTIONS = (
     Row("torch.nn.functional::tanhshrink", "tanh_shrink", {"x": "input"}),
 )
 
-_DY_AND_Y: dict[str, Source] = {"dy": "grad_output", "y": "output"}
-
 SOFTMAX_GRADIENTS = (
-    Row("aten::_softmax_backward_data", "softmax_backward", _DY_AND_Y, {"axis": axis()}),
-    Row("aten::_log_softmax_backward_data", "log_softmax_backward", _DY_AND_Y, {"axis": axis()}),
+    Row("aten::_softmax_backward_data", "softmax_backward", DY_AND_Y, {"axis": axis()}),
+    Row("aten::_log_softmax_backward_data", "log_softmax_backward", DY_AND_Y, {"axis": axis()}),
     Row(
         "aten::_masked_softmax_backward",
         "softmax_backward",
-        {**_DY_AND_Y, "mask": "mask"},
+        {**DY_AND_Y, "mask": "mask"},
         {"axis": axis_or_last},
     ),
 )

@@ -17,6 +17,7 @@ from costcore.translate import Arguments, Row, Source
 from ..operators.plan import is_differentiated
 from ..tensors import SPARSE_LAYOUTS, DataOperand, shape_of
 from .arguments import (
+    DY_AND_Y,
     PACKED,
     X,
     axis,
@@ -54,9 +55,6 @@ def _rows_with_values(name: str) -> Callable[[Arguments], int]:
 
 def _sparse_rows(name: str) -> dict[str, Source]:
     return {"axis": constant(0), "rows": _rows_with_values(name), "indices": index_count(name)}
-
-
-_DY_AND_Y: dict[str, Source] = {"dy": "grad_output", "y": "output"}
 
 
 def _dense_width(dense: str, sparse: str, contracted: int) -> Callable[[Arguments], int]:
@@ -163,7 +161,7 @@ SPARSE = (
     Row("aten::_coalesce", "coalesce", X, {"axes": lambda args: args["self"].sparse_dim()}),
     *(Row(f"aten::_sparse_{op}", op, X, _sparse_rows("self")) for op in ("softmax", "log_softmax")),
     *(
-        Row(f"aten::_sparse_{op}_backward_data", f"{op}_backward", _DY_AND_Y, _sparse_rows("output"))
+        Row(f"aten::_sparse_{op}_backward_data", f"{op}_backward", DY_AND_Y, _sparse_rows("output"))
         for op in ("softmax", "log_softmax")
     ),
 )

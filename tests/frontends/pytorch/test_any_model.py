@@ -330,6 +330,7 @@ CONVERSIONS = {
     "COO": lambda a, x: torch.sparse.mm(a.to_sparse(), x),
     "CSR": lambda a, x: a.to_sparse_csr() @ x,
     "CSC": lambda a, x: a.to_sparse_csc() @ x,
+    "layout": lambda a, x: a.to_sparse(layout=torch.sparse_csr) @ x,
     "rows": lambda a, x: a.to_sparse(1).to_dense() @ x,
 }
 

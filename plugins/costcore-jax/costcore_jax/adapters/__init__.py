@@ -150,7 +150,7 @@ def _learned(model: Any, args: Sequence[Any]) -> Iterator[int]:
             yield i
 
 
-_DATA = re.compile("batch|cache|carry|data|example|feature|hidden|image|inputs?|obs|observations?|state|xs?")
+_DATA_NAMES = re.compile("batch|cache|carry|data|example|feature|hidden|image|inputs?|obs|observations?|state|xs?")
 
 
 def _begins_with_parameters(model: Any, args: Sequence[Any]) -> bool:
@@ -160,7 +160,7 @@ def _begins_with_parameters(model: Any, args: Sequence[Any]) -> bool:
     if len(arrays) < 2 or not arrays[0] or not any(arrays[1:]) or jax.tree_util.all_leaves([args[0]]):
         return False
     name = (_parameters(model) or [""])[0]
-    return not _DATA.fullmatch(name) and all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in arrays[0])
+    return not _DATA_NAMES.fullmatch(name) and all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in arrays[0])
 
 
 def _of_learned(model: Any, args: list[Any], params: tuple[int, ...]) -> Program:
